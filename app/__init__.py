@@ -1,0 +1,1 @@
+"""Foreword's window: Qt lives here, MLX does not."""

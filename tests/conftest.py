@@ -1,0 +1,25 @@
+"""What every test stands on: no display, no hub, no folder of the user's."""
+
+import os
+import tempfile
+from pathlib import Path
+
+import pytest
+
+# Qt and the hub's client read these once, when they are first imported.
+_hub_cache = tempfile.TemporaryDirectory(prefix="foreword-tests-")
+os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
+os.environ["HF_HOME"] = _hub_cache.name
+os.environ["HF_ENDPOINT"] = "http://127.0.0.1:9"  # a test that means to talk to a hub starts its own and names it
+os.environ["HF_HUB_DISABLE_TELEMETRY"] = "1"
+
+
+@pytest.fixture(autouse=True)
+def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home folder of the test's own, so that no test reads or writes the user's chats or settings."""
+    home = tmp_path / "home"
+    home.mkdir()
+    monkeypatch.setenv("HOME", str(home))
+    for variable in ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME"):
+        monkeypatch.delenv(variable, raising=False)
+    return home
