@@ -1,0 +1,407 @@
+"""What crosses layers: plain frozen data, no arrays, no Qt.
+
+A `Request` goes into the worker, events come out of it; both are made of the classes below, so the window, the
+command line and a test read the same words. Durations are milliseconds, sizes bytes, speeds tokens/s.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from typing import Any, Literal
+
+Role = Literal["system", "user", "assistant"]
+FinishReason = Literal["stop", "length", "cancelled", "error"]
+Mode = Literal["mtp", "plain"]
+Override = Literal["auto", "on", "off"]
+DepthSource = Literal["auto", "fixed", "bench"]
+
+MAX_DEPTH = 5
+"""Most drafts a round may hold. Past five rows every chip we know pays more for the check than it can win."""
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How the next token is chosen. The neutral value of each field switches it off.
+
+    Applied in this order to the target's and to the head's logits alike: repetition penalty, temperature, top-k,
+    top-p, min-p. The order is the one that published `generation_config.json` values are meant for.
+    """
+
+    temperature: float = 0.0
+    """0 chooses the likeliest token (greedy)."""
+    top_k: int = 0
+    """Keep the k likeliest tokens; 0 keeps all."""
+    top_p: float = 1.0
+    """Keep the smallest set of likeliest tokens whose probabilities reach this sum; 1 keeps all."""
+    min_p: float = 0.0
+    """Drop tokens less likely than this share of the likeliest one; 0 keeps all."""
+    repetition_penalty: float = 1.0
+    """Divides positive and multiplies negative logits of tokens seen in the window; 1 is off."""
+    repetition_window: int = 64
+    """How many of the latest tokens, prompt included, the repetition penalty looks back on."""
+
+
+@dataclass(frozen=True)
+class SamplingChoice:
+    """What a person set; None leaves a field to the model's own recommendation."""
+
+    temperature: float | None = None
+    top_k: int | None = None
+    top_p: float | None = None
+    min_p: float | None = None
+    repetition_penalty: float | None = None
+    repetition_window: int | None = None
+
+    def over(self, defaults: Sampling) -> Sampling:
+        """The settings to use: every field set here, the rest from `defaults`."""
+        chosen = {f.name: getattr(self, f.name) for f in fields(self)}
+        base = {f.name: getattr(defaults, f.name) for f in fields(defaults)}
+        return Sampling(**{name: base[name] if value is None else value for name, value in chosen.items()})
+
+
+@dataclass(frozen=True)
+class MtpWish:
+    """The user's override: whether to draft, and how far ahead (None: let the policy choose the depth)."""
+
+    override: Override = "auto"
+    depth: int | None = None
+
+
+@dataclass(frozen=True)
+class Message:
+    """One turn. `tokens` are the ids that a model generated for it, and `model` names that model.
+
+    Where both are known and the same model reads the turn again, the ids are used as they are: text does not
+    always encode back to the ids it came from, and a changed id would lose the reuse of everything after it.
+    """
+
+    role: Role
+    content: str
+    tokens: tuple[int, ...] = ()
+    model: str = ""
+
+
+@dataclass(frozen=True)
+class Request:
+    """One reply to be written.
+
+    `chat` names the conversation whose earlier computation may be reused. `max_tokens` of -1 runs to an end token
+    or to the end of the context. `seed` None draws a fresh one.
+    """
+
+    id: int
+    chat: str
+    messages: tuple[Message, ...]
+    sampling: SamplingChoice = SamplingChoice()
+    seed: int | None = None
+    max_tokens: int = -1
+    stop: tuple[str, ...] = ()
+    mtp: MtpWish = MtpWish()
+
+
+# ---------------------------------------------------------------- model and device
+
+
+@dataclass(frozen=True)
+class HeadInfo:
+    """The MTP head that was found: its source ("embedded" or a file name), blocks, bytes and quantisation."""
+
+    source: str
+    count: int
+    bytes: int
+    quantisation: str
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why MTP cannot or may not run: a stable code and one sentence for people."""
+
+    code: str
+    sentence: str
+
+
+@dataclass(frozen=True)
+class Capability:
+    """What a model folder can do, read from its config and tensor headers before any weight is loaded.
+
+    `head` is None where none was found or it cannot be driven; `refusal` then says why.
+    """
+
+    family: str
+    model_type: str
+    parameters: int
+    bytes: int
+    context: int
+    quantisation: str
+    recurrent: bool
+    cache_kinds: tuple[str, ...]
+    head: HeadInfo | None
+    refusal: Refusal | None
+    max_depth: int = MAX_DEPTH
+
+
+@dataclass(frozen=True)
+class Device:
+    """The machine. `generation` is the Apple GPU generation (13 for M1 … 17 for M5), None elsewhere.
+
+    `memory` is physical memory in bytes; `working_set` is Metal's recommended limit in bytes, None without Metal.
+    """
+
+    name: str
+    generation: int | None
+    memory: int
+    working_set: int | None
+    gpu: bool
+    system: str
+
+
+@dataclass(frozen=True)
+class Receipt:
+    """Machine-readable record of why MTP is on or off. One per reply; `to_json` is the published form."""
+
+    requested: dict[str, Any]
+    resolved: dict[str, Any]
+    family: str
+    head: dict[str, Any] | None
+    shape: dict[str, Any]
+    hardware_gate: dict[str, Any]
+    exactness: str
+    depth_source: DepthSource
+    refusal: Refusal | None
+    schema: int = 1
+
+    def to_json(self) -> dict[str, Any]:
+        """The receipt as JSON-ready data. Keys are only ever added, never renamed."""
+        return {
+            "schema": self.schema,
+            "requested": self.requested,
+            "resolved": self.resolved,
+            "family": self.family,
+            "head": self.head,
+            "shape": self.shape,
+            "hardware_gate": self.hardware_gate,
+            "exactness": self.exactness,
+            "depth_source": self.depth_source,
+            "refusal": None
+            if self.refusal is None
+            else {"code": self.refusal.code, "sentence": self.refusal.sentence},
+        }
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What the policy decided: mode, drafts per round (0 in plain mode), one sentence that says why, receipt.
+
+    `against_advice` marks MTP that runs only because the user asked for it where Auto would not.
+    """
+
+    mode: Mode
+    depth: int
+    sentence: str
+    receipt: Receipt
+    against_advice: bool = False
+
+
+@dataclass(frozen=True)
+class ModelInfo:
+    """A loaded model as the window shows it. `name` is what people call it, `path` the folder it came from."""
+
+    name: str
+    path: str
+    capability: Capability
+    device: Device
+    defaults: Sampling
+    has_template: bool
+
+
+# ---------------------------------------------------------------- numbers
+
+
+@dataclass(frozen=True)
+class PositionCount:
+    """Drafts at one position of the chain: how many were evaluated, and how many of those accepted."""
+
+    evaluated: int = 0
+    accepted: int = 0
+
+
+@dataclass(frozen=True)
+class RoundStats:
+    """One round. `drafted` were proposed; `evaluated` stops at the first rejected one, since those behind it were
+    never in the running; `emitted` counts tokens handed out; `ms` is wall time since the round before it ended.
+    """
+
+    drafted: int
+    evaluated: int
+    accepted: int
+    emitted: int
+    ms: float
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """Counters of one reply at one moment.
+
+    `acceptance` is accepted / evaluated; `tokens_per_round` is tokens emitted by rounds / rounds; both None before
+    there is anything to divide. `recent_tokens_per_second` looks at the last two seconds of writing,
+    `tokens_per_second` at the whole reply after its first token; the first token belongs to the prefill.
+    """
+
+    tokens: int = 0
+    rounds: int = 0
+    drafted: int = 0
+    evaluated: int = 0
+    accepted: int = 0
+    by_position: tuple[PositionCount, ...] = ()
+    decode_ms: float = 0.0
+    tokens_per_second: float | None = None
+    recent_tokens_per_second: float | None = None
+    recent_acceptance: float | None = None
+
+    @property
+    def acceptance(self) -> float | None:
+        return self.accepted / self.evaluated if self.evaluated else None
+
+    @property
+    def tokens_per_round(self) -> float | None:
+        return (self.tokens - 1) / self.rounds if self.rounds and self.tokens else None
+
+
+@dataclass(frozen=True)
+class Reply:
+    """A finished reply and everything that was measured about it.
+
+    `tokens` are the generated ids, an end token included; `text` is what is shown. `reused_tokens` of the
+    `prompt_tokens` came from an earlier turn. `prefill_ms` ends with the first token, `decode_ms` starts there.
+    """
+
+    text: str
+    tokens: tuple[int, ...]
+    finish_reason: FinishReason
+    seed: int
+    prompt_tokens: int
+    reused_tokens: int
+    prefill_ms: float
+    decode_ms: float
+    stats: Snapshot
+    decision: Decision
+
+
+@dataclass(frozen=True)
+class ErrorReport:
+    """An error for people: what happened, what was kept, what to do next. `code` is stable for tests."""
+
+    code: str
+    what: str
+    kept: str = ""
+    next_step: str = ""
+    detail: str = ""
+
+    def __str__(self) -> str:
+        return " ".join(part for part in (self.what, self.kept, self.next_step) if part)
+
+
+# ---------------------------------------------------------------- events, in the order they occur
+
+
+@dataclass(frozen=True)
+class Ready:
+    """The worker has imported what it needs and takes commands."""
+
+
+@dataclass(frozen=True)
+class LoadProgress:
+    """A model is being loaded. `stage` is a short phrase for people, `fraction` runs from 0 to 1."""
+
+    path: str
+    stage: str
+    fraction: float
+
+
+@dataclass(frozen=True)
+class Loaded:
+    info: ModelInfo
+
+
+@dataclass(frozen=True)
+class LoadFailed:
+    path: str
+    error: ErrorReport
+
+
+@dataclass(frozen=True)
+class Unloaded:
+    path: str
+
+
+@dataclass(frozen=True)
+class Started:
+    """The reply has been accepted: its decision and seed stand from here on."""
+
+    id: int
+    decision: Decision
+    seed: int
+
+
+@dataclass(frozen=True)
+class PrefillProgress:
+    """`done` of `total` prompt tokens are read; `reused` of them were already known from an earlier turn."""
+
+    id: int
+    done: int
+    total: int
+    reused: int
+
+
+@dataclass(frozen=True)
+class TextDelta:
+    """New text of a reply. `tokens` is how many generated tokens it came from (0 when only held text is freed)."""
+
+    id: int
+    text: str
+    tokens: int
+
+
+@dataclass(frozen=True)
+class RoundDone:
+    id: int
+    stats: RoundStats
+    snapshot: Snapshot
+
+
+@dataclass(frozen=True)
+class Finished:
+    id: int
+    reply: Reply
+
+
+@dataclass(frozen=True)
+class Failed:
+    """The reply ended with an error; `partial` holds what was written up to then, None if nothing was."""
+
+    id: int
+    error: ErrorReport
+    partial: Reply | None = field(default=None)
+
+
+@dataclass(frozen=True)
+class WorkerStopped:
+    """The worker thread has ended. `error` is None after an orderly shutdown."""
+
+    error: ErrorReport | None = None
+
+
+Event = (
+    Ready
+    | LoadProgress
+    | Loaded
+    | LoadFailed
+    | Unloaded
+    | Started
+    | PrefillProgress
+    | TextDelta
+    | RoundDone
+    | Finished
+    | Failed
+    | WorkerStopped
+)
