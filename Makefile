@@ -5,19 +5,19 @@
 # make app    the macOS application
 # make venv   only the environment; make lock  renew requirements.lock; make clean  remove what make made
 #
-# Written for the make (3.81) and /bin/sh that come with macOS as well as for Debian's. Everything stays inside this folder,
-# but for the system libraries that Qt needs on Debian, which only root installs.
+# Written for the make (3.81) and /bin/sh that come with macOS as well as for Debian's. Everything stays inside
+# this folder, but for the system libraries that Qt needs on Debian, which only root installs.
 
 SHELL = /bin/sh
 BIN = .venv/bin
 STAMP = .venv/.stamp
 
-# What the Qt wheel needs of the system: the libraries of its offscreen and xcb platforms, and a font worth looking at.
+# What the Qt wheel needs of the system for its offscreen, xcb and wayland platforms, and fonts worth looking at.
 DEBIAN_PACKAGES = libegl1 libgl1 libopengl0 libglib2.0-0 libdbus-1-3 libfontconfig1 libfreetype6 \
-	libxkbcommon0 libxkbcommon-x11-0 libx11-6 libx11-xcb1 libxcb1 libxcb-cursor0 libxcb-glx0 libxcb-icccm4 \
-	libxcb-image0 libxcb-keysyms1 libxcb-randr0 libxcb-render-util0 libxcb-render0 libxcb-shape0 libxcb-shm0 \
-	libxcb-sync1 libxcb-util1 libxcb-xfixes0 libxcb-xkb1 libsm6 libice6 \
-	fonts-inter fonts-dejavu-core
+	libgssapi-krb5-2 libxkbcommon0 libxkbcommon-x11-0 libx11-6 libx11-xcb1 libxcb1 libxcb-cursor0 libxcb-glx0 \
+	libxcb-icccm4 libxcb-image0 libxcb-keysyms1 libxcb-randr0 libxcb-render-util0 libxcb-render0 libxcb-shape0 \
+	libxcb-shm0 libxcb-sync1 libxcb-util1 libxcb-xfixes0 libxcb-xkb1 libwayland-client0 libwayland-cursor0 \
+	libwayland-egl1 fonts-inter fonts-jetbrains-mono fonts-dejavu-core
 
 .PHONY: run test lint bench app venv lock clean
 
@@ -40,8 +40,8 @@ app:
 
 venv: $(STAMP)
 
-# An environment is either as the lock says or it is not there: packages that the lock does not name are removed, and the
-# stamp is written last.
+# An environment is either as the lock says or it is not there: packages that the lock does not name are removed,
+# and the stamp is written last.
 $(STAMP): requirements.lock pyproject.toml Makefile
 	@if command -v dpkg-query >/dev/null 2>&1; then \
 		missing=; \
@@ -51,45 +51,42 @@ $(STAMP): requirements.lock pyproject.toml Makefile
 				*) missing="$$missing $$package" ;; \
 			esac; \
 		done; \
-		if [ -z "$$missing" ]; then :; \
-		elif [ "$$(id -u)" = 0 ]; then \
+		if [ -n "$$missing" ] && [ "$$(id -u)" = 0 ]; then \
 			echo "Installing system packages:$$missing"; \
-			export DEBIAN_FRONTEND=noninteractive; \
-			apt-get -qq update && apt-get -qq install -y --no-install-recommends $$missing >/dev/null || exit 1; \
-		else \
-			echo "These system packages are missing, the window may not open:$$missing"; \
+			($(APT_INSTALL) $$missing) >/dev/null && missing=; \
 		fi; \
+		[ -z "$$missing" ] || echo "Going on without system packages that the window may need:$$missing" >&2; \
 	fi
 	@$(FIND_UV); \
 	rm -f $(STAMP); \
 	if [ ! -x $(BIN)/python ]; then \
-		python=$$("$$uv" python find --system --no-python-downloads '>=3.11,<3.15' 2>/dev/null) || python=3.12; \
-		"$$uv" venv --quiet --clear --python "$$python" .venv || exit 1; \
+		python=$$($$uv python find --system --no-python-downloads '>=3.11,<3.15' 2>/dev/null) || python=3.12; \
+		$$uv venv --quiet --clear --python "$$python" .venv || exit 1; \
 	fi; \
-	VIRTUAL_ENV="$(CURDIR)/.venv"; export VIRTUAL_ENV; \
-	"$$uv" pip sync --quiet --require-hashes requirements.lock && \
-	"$$uv" pip install --quiet --no-deps --no-build-isolation --editable . && \
+	$$uv pip sync --quiet --python $(BIN)/python --require-hashes requirements.lock && \
+	$$uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable . && \
 	touch $(STAMP)
 
-# The one tool that must be there first. Without it on the PATH it is installed from PyPI into .uv/, by whichever python3 there is.
-FIND_UV = uv=$$(command -v uv) || { \
+# The one tool that must be there first. Where it is not on the PATH, whichever python3 there is puts it into .uv/.
+FIND_UV = uv=uv; uv --version >/dev/null 2>&1 || { \
 		uv=.uv/bin/uv; \
-		if [ ! -x .uv/bin/uv ]; then \
-			if ! python3 -c 'import ensurepip' 2>/dev/null && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
-				apt-get -qq update && \
-				DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends python3-venv >/dev/null; \
+		[ -x $$uv ] || { \
+			if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
+				! python3 -c 'import ensurepip' 2>/dev/null; then \
+				$(APT_INSTALL) python3-venv >/dev/null; \
 			fi; \
-			{ python3 -m venv .uv && .uv/bin/pip --quiet --disable-pip-version-check install uv; } || { \
-				rm -rf .uv; \
-				echo "Foreword's environment is made with uv, and neither uv nor a python3 with venv is here. Install uv and try again." >&2; \
-				exit 1; \
-			}; \
-		fi; \
+			python3 -m venv .uv && .uv/bin/pip --quiet --disable-pip-version-check install uv; \
+		} || { \
+			rm -rf .uv; \
+			echo "Could not install uv, with which the environment is made. Install uv, then try again." >&2; \
+			exit 1; \
+		}; \
 	}
+APT_INSTALL = apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends
 
 lock:
 	@$(FIND_UV); \
-	"$$uv" pip compile --quiet --universal --generate-hashes --no-header --no-annotate --no-emit-index-url \
+	$$uv pip compile --quiet --universal --generate-hashes --no-header --no-annotate --no-emit-index-url \
 		--group dev pyproject.toml --output-file requirements.lock
 
 clean:

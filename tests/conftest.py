@@ -1,12 +1,13 @@
 """What every test stands on: no display, no hub, no folder of the user's."""
 
 import os
+import sys
 import tempfile
 from pathlib import Path
 
 import pytest
 
-# Qt and the hub's client read these once, when they are first imported.
+# Qt, MLX and the hub's client read these once, when they are first imported.
 _hub_cache = tempfile.TemporaryDirectory(prefix="foreword-tests-")
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 os.environ["HF_HOME"] = _hub_cache.name
@@ -14,6 +15,10 @@ os.environ["HF_ENDPOINT"] = (
     "http://127.0.0.1:9"  # a test that means to talk to a hub starts its own and names it
 )
 os.environ["HF_HUB_DISABLE_TELEMETRY"] = "1"
+if sys.platform == "linux":
+    # There mx.compile calls g++ if it is installed and keeps the kernels, half-written ones too, in the system's
+    # temporary folder. Without it a test runs the same arithmetic on every machine.
+    os.environ["MLX_DISABLE_COMPILE"] = "1"
 
 
 @pytest.fixture(autouse=True)
