@@ -19,6 +19,9 @@ DEBIAN_PACKAGES = libegl1 libgl1 libopengl0 libglib2.0-0 libdbus-1-3 libfontconf
 	libxcb-shm0 libxcb-sync1 libxcb-util1 libxcb-xfixes0 libxcb-xkb1 libwayland-client0 libwayland-cursor0 \
 	libwayland-egl1 fonts-inter fonts-jetbrains-mono fonts-dejavu-core
 
+# An environment whose Python is gone, say after an upgrade of the system's, is no environment.
+$(shell [ -x $(BIN)/python ] || rm -f $(STAMP))
+
 .PHONY: run test lint bench app venv lock clean
 
 run: $(STAMP)
@@ -42,7 +45,7 @@ venv: $(STAMP)
 
 # An environment is either as the lock says or it is not there: packages that the lock does not name are removed,
 # and the stamp is written last.
-$(STAMP): requirements.lock pyproject.toml Makefile $(BIN)/python
+$(STAMP): requirements.lock pyproject.toml Makefile
 	@if command -v dpkg-query >/dev/null 2>&1; then \
 		missing=; \
 		for package in $(DEBIAN_PACKAGES); do \
@@ -59,15 +62,13 @@ $(STAMP): requirements.lock pyproject.toml Makefile $(BIN)/python
 	fi
 	@$(FIND_UV); \
 	rm -f $(STAMP); \
+	if [ ! -x $(BIN)/python ]; then \
+		python=$$($$uv python find --system --no-python-downloads '>=3.11,<3.15' 2>/dev/null) || python=3.12; \
+		$$uv venv --quiet --clear --python "$$python" .venv || exit 1; \
+	fi; \
 	$$uv pip sync --quiet --python $(BIN)/python --require-hashes requirements.lock && \
 	$$uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable . && \
 	touch $(STAMP)
-
-# A link to the machine's Python, or to one that uv fetches. Where the machine's has gone, it is made anew.
-$(BIN)/python:
-	@$(FIND_UV); \
-	python=$$($$uv python find --system --no-python-downloads '>=3.11,<3.15' 2>/dev/null) || python=3.12; \
-	$$uv venv --quiet --clear --python "$$python" .venv
 
 # The one tool that must be there first. Where it is not on the PATH, whichever python3 there is puts it into .uv/.
 FIND_UV = uv=uv; uv --version >/dev/null 2>&1 || { \
