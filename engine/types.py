@@ -182,9 +182,7 @@ class Receipt:
             "hardware_gate": self.hardware_gate,
             "exactness": self.exactness,
             "depth_source": self.depth_source,
-            "refusal": None
-            if self.refusal is None
-            else {"code": self.refusal.code, "sentence": self.refusal.sentence},
+            "refusal": None if self.refusal is None else {"code": self.refusal.code, "sentence": self.refusal.sentence},
         }
 
 

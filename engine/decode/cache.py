@@ -1,0 +1,257 @@
+"""Caches as transactions: `begin`, run rows through the model, `commit` how many of them each sequence keeps.
+
+Rolling back is committing less than was run, down to `commit([0, …])`. Every kind of cache here can do it exactly:
+
+- `KVCache` only moves its length back; the rows behind it are overwritten by the next update;
+- `RecurrentCache` cannot be cut, since a state has no rows. It keeps the inputs of the scan that ran inside the
+  transaction, and where a sequence keeps fewer rows than were run it replays just the accepted prefix from the
+  state before the round, lazily, in the next graph.
+
+Counts are one per sequence, so sequences of a batch may advance by different amounts. `mark` and `rewind` return to
+an earlier point of a conversation; a mark stays valid while no row before it is overwritten.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import mlx.core as mx
+
+KV_STEP = 256
+"""Rows by which a KV buffer grows, so that most updates write in place."""
+
+
+class Cache(Protocol):
+    """One layer's memory, able to run rows on trial."""
+
+    def begin(self) -> None: ...
+
+    def commit(self, counts: Sequence[int]) -> None: ...
+
+    def mark(self) -> Any: ...
+
+    def rewind(self, mark: Any) -> None: ...
+
+    @property
+    def nbytes(self) -> int: ...
+
+
+class KVCache:
+    """Keys and values of one attention layer, `[B, H, S, D]`, with a length of its own for each sequence.
+
+    Implements what mlx-lm's attention modules ask of a cache (`offset`, `update_and_fetch`, `make_mask`). Sequences
+    start at row 0 of the buffer. While all lengths agree (always, for one sequence) an update is one slice
+    assignment and the mask is the symbolic "causal"; else rows are written one sequence at a time and the mask is
+    an array.
+    """
+
+    def __init__(self) -> None:
+        self.keys: mx.array | None = None
+        self.values: mx.array | None = None
+        self.lengths: list[int] = []
+        self._begun: list[int] | None = None
+
+    @property
+    def offset(self) -> int | mx.array:
+        """Position of the next row: an int where all sequences agree, else an array `[B]`."""
+        if not self.lengths:
+            return 0
+        return self.lengths[0] if self._uniform else mx.array(self.lengths)
+
+    @property
+    def _uniform(self) -> bool:
+        return len(set(self.lengths)) <= 1
+
+    def update_and_fetch(self, keys: mx.array, values: mx.array) -> tuple[mx.array, mx.array]:
+        """Append rows `[B, H, T, D]`; return all rows up to the longest sequence."""
+        batch, rows = keys.shape[0], keys.shape[2]
+        if not self.lengths:
+            self.lengths = [0] * batch
+        end = max(self.lengths) + rows
+        self.keys = _grown(self.keys, keys, end)
+        self.values = _grown(self.values, values, end)
+        if self._uniform:
+            start = self.lengths[0]
+            self.keys[..., start : start + rows, :] = keys
+            self.values[..., start : start + rows, :] = values
+        else:
+            for row, start in enumerate(self.lengths):
+                self.keys[row, :, start : start + rows] = keys[row]
+                self.values[row, :, start : start + rows] = values[row]
+        self.lengths = [length + rows for length in self.lengths]
+        return self.keys[..., :end, :], self.values[..., :end, :]
+
+    def make_mask(self, rows: int, return_array: bool = False, window_size: int | None = None) -> mx.array | str | None:
+        """The causal mask for `rows` new rows; a boolean `[B, 1, T, S]` where lengths differ."""
+        if window_size is not None:
+            raise NotImplementedError("a sliding window needs a rotating cache")
+        if self._uniform and not return_array:
+            return None if rows == 1 else "causal"
+        lengths = mx.array(self.lengths or [0])[:, None, None, None]
+        queries = lengths + mx.arange(rows)[None, None, :, None]
+        keys = mx.arange(max(self.lengths or [0]) + rows)[None, None, None, :]
+        return keys <= queries
+
+    def begin(self) -> None:
+        self._begun = list(self.lengths)
+
+    def commit(self, counts: Sequence[int]) -> None:
+        if self._begun is None:
+            raise RuntimeError("commit without begin")
+        begun = self._begun or [0] * len(counts)
+        self.lengths = [before + count for before, count in zip(begun, counts, strict=True)]
+        self._begun = None
+
+    def mark(self) -> list[int]:
+        return list(self.lengths)
+
+    def rewind(self, mark: list[int]) -> None:
+        self.lengths = list(mark)
+
+    @property
+    def nbytes(self) -> int:
+        return 0 if self.keys is None or self.values is None else self.keys.nbytes + self.values.nbytes
+
+
+def _grown(buffer: mx.array | None, rows: mx.array, end: int) -> mx.array:
+    """`buffer` with room for `end` rows, made like `rows` where there is none yet."""
+    batch, heads, _, width = rows.shape
+    have = 0 if buffer is None else buffer.shape[2]
+    if buffer is not None and have >= end:
+        return buffer
+    more = mx.zeros((batch, heads, -(-end // KV_STEP) * KV_STEP - have, width), dtype=rows.dtype)
+    return more if buffer is None else mx.concatenate([buffer, more], axis=2)
+
+
+Replay = Callable[[mx.array | None, Sequence[int]], mx.array]
+"""`replay(state before, rows kept per sequence) -> state after those rows`."""
+
+
+@dataclass
+class _Scan:
+    """One forward inside a transaction: how many rows, the convolution's input, and how to redo the recurrence."""
+
+    rows: int
+    conv_input: mx.array
+    replay: Replay
+
+
+class RecurrentCache:
+    """Convolution window `[B, kernel-1, C]` and recurrent state `[B, Hv, Dv, Dk]` of one gated-delta layer.
+
+    Item 0 is the window and item 1 the state, as mlx-lm's layers expect; `lengths` and `advance` exist for them.
+    A layer that takes part in transactions calls `record` once for each forward.
+    """
+
+    lengths: None = None
+
+    def __init__(self) -> None:
+        self.conv: mx.array | None = None
+        self.state: mx.array | None = None
+        self._before: tuple[mx.array | None, mx.array | None] | None = None
+        self._scans: list[_Scan] = []
+
+    def __getitem__(self, index: int) -> mx.array | None:
+        return (self.conv, self.state)[index]
+
+    def __setitem__(self, index: int, value: mx.array) -> None:
+        if index == 0:
+            self.conv = value
+        else:
+            self.state = value
+
+    def advance(self, rows: int) -> None:
+        """Nothing to do: neither array has a position."""
+
+    def make_mask(self, rows: int) -> None:
+        """No mask: every row counts, there is no padding."""
+
+    def record(self, rows: int, conv_input: mx.array, replay: Replay) -> None:
+        """Keep what is needed to accept only some of `rows`. Outside a transaction nothing is kept."""
+        if self._before is not None:
+            self._scans.append(_Scan(rows, conv_input, replay))
+
+    def begin(self) -> None:
+        self._before = (self.conv, self.state)
+        self._scans = []
+
+    def commit(self, counts: Sequence[int]) -> None:
+        if self._before is None:
+            raise RuntimeError("commit without begin")
+        scans, before = self._scans, self._before
+        self._before, self._scans = None, []
+        total = sum(scan.rows for scan in scans)
+        if all(count == total for count in counts):
+            return
+        self.conv, self.state = before
+        if not any(counts):
+            return
+        start = 0
+        for scan in scans:
+            kept = [min(max(count - start, 0), scan.rows) for count in counts]
+            if any(kept):
+                conv = _window_after(scan.conv_input, kept, scan.conv_input.shape[1] - scan.rows)
+                # A sequence that stopped in an earlier forward keeps the window it had there.
+                moved = mx.array([count > 0 for count in kept])[:, None, None]
+                self.conv = conv if all(kept) or self.conv is None else mx.where(moved, conv, self.conv)
+                self.state = scan.replay(self.state, kept)
+            start += scan.rows
+
+    def mark(self) -> tuple[mx.array | None, mx.array | None]:
+        return (self.conv, self.state)
+
+    def rewind(self, mark: tuple[mx.array | None, mx.array | None]) -> None:
+        self.conv, self.state = mark
+
+    @property
+    def nbytes(self) -> int:
+        return sum(array.nbytes for array in (self.conv, self.state) if array is not None)
+
+
+def _window_after(conv_input: mx.array, kept: Sequence[int], window: int) -> mx.array:
+    """The `window` rows before the next one, for each sequence after its own number of kept rows."""
+    if len(set(kept)) == 1:
+        return mx.contiguous(conv_input[:, kept[0] : kept[0] + window])
+    index = mx.array(list(kept))[:, None] + mx.arange(window)[None]
+    return mx.take_along_axis(conv_input, index[..., None], axis=1)
+
+
+class CacheSet:
+    """The caches of all layers, moved together. Iterates over its layers as models expect."""
+
+    def __init__(self, layers: Sequence[Cache]) -> None:
+        self.layers = list(layers)
+
+    def __iter__(self) -> Iterator[Cache]:
+        return iter(self.layers)
+
+    def __len__(self) -> int:
+        return len(self.layers)
+
+    def __getitem__(self, index: int) -> Cache:
+        return self.layers[index]
+
+    def begin(self) -> None:
+        """Open a transaction: rows run from here on are on trial."""
+        for layer in self.layers:
+            layer.begin()
+
+    def commit(self, counts: Sequence[int]) -> None:
+        """Close it: sequence b keeps its first `counts[b]` rows. Raises RuntimeError without `begin`."""
+        for layer in self.layers:
+            layer.commit(counts)
+
+    def mark(self) -> list[Any]:
+        """A point to come back to. Costs no copy; recurrent states stay alive while the mark does."""
+        return [layer.mark() for layer in self.layers]
+
+    def rewind(self, mark: list[Any]) -> None:
+        """Return to `mark`, dropping every row behind it."""
+        for layer, point in zip(self.layers, mark, strict=True):
+            layer.rewind(point)
+
+    @property
+    def nbytes(self) -> int:
+        return sum(layer.nbytes for layer in self.layers)

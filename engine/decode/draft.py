@@ -1,0 +1,176 @@
+"""Drafters guess the next tokens. They can never change a word: the target decides (see `verify.py`).
+
+The MTP chain uses the model's own multi-token-prediction head. Row i of the head reads the target's hidden state at
+position i and the embedding of the token at i+1, and predicts the token at i+2. Draft 1 comes from the newest pair;
+each further draft feeds the head its own output and its own guess (cascade).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import mlx.core as mx
+
+from engine.decode.cache import CacheSet
+from engine.decode.sample import Chooser
+
+MAX_PENDING = 512
+"""Rows the head may lag behind before it is cheaper to let it forget; a bound on memory and on the catch-up."""
+
+
+class Target(Protocol):
+    """The full model, in three steps so that hidden states can be kept and logits asked for few rows."""
+
+    vocabulary: int
+    """Entries of the vocabulary: the last axis of the logits."""
+
+    def hidden(self, tokens: mx.array, caches: CacheSet) -> mx.array:
+        """Run `[B, T]` tokens, extending `caches`; the post-norm hidden states `[B, T, H]`."""
+        ...
+
+    def logits(self, hidden: mx.array) -> mx.array:
+        """Vocabulary scores `[B, T, V]` for hidden states `[B, T, H]`, of the target or of the head."""
+        ...
+
+    def embed(self, tokens: mx.array) -> mx.array:
+        """Input embeddings `[B, T, H]`."""
+        ...
+
+    def make_caches(self) -> CacheSet:
+        """Empty caches, one for each layer."""
+        ...
+
+
+class Head(Protocol):
+    """The MTP head: hidden states and the embeddings of the tokens after them in, hidden states `[B, T, H]` out."""
+
+    def __call__(self, hidden: mx.array, embeddings: mx.array, caches: CacheSet) -> mx.array: ...
+
+    def make_caches(self) -> CacheSet: ...
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Target rows the head has not read: hidden states `[B, R, H]`, the tokens that made them `[B, R]`, and how
+    many of the R rows each sequence kept."""
+
+    hidden: mx.array
+    tokens: mx.array
+    counts: list[int]
+
+    @property
+    def ragged(self) -> bool:
+        return len(set(self.counts)) > 1
+
+
+class MtpChain:
+    """Drafts with the MTP head. Its cache holds only rows made from the *target's* hidden states."""
+
+    def __init__(self, target: Target, head: Head) -> None:
+        self._target = target
+        self._head = head
+        self.caches = head.make_caches()
+        self._pending: list[_Rows] = []
+        self.rows_read = 0
+        """Rows the head has run since it was made, drafts not counted: the cost of keeping it up to date."""
+
+    def observe(self, hidden: mx.array, tokens: mx.array, counts: Sequence[int]) -> None:
+        """Note rows the target has committed: sequence b keeps the first `counts[b]` of `[B, R]` rows."""
+        if not any(counts):
+            return
+        rows = max(counts)
+        new = _Rows(hidden[:, :rows], tokens[:, :rows], list(counts))
+        if self._pending and (new.ragged or self._pending[-1].ragged):
+            self._absorb(new.tokens[:, :1])
+        self._pending.append(new)
+        if sum(max(rows.counts) for rows in self._pending[:-1]) >= MAX_PENDING:
+            # Too far behind: forget all but the latest rows, and start the head's history over from them.
+            self.caches = self._head.make_caches()
+            while sum(max(rows.counts) for rows in self._pending[:-1]) >= MAX_PENDING:
+                del self._pending[0]
+
+    def prime(self) -> None:
+        """Let the head read all pending rows but the last, whose next token is not known yet.
+
+        Called after each prefill chunk, so that the head's history covers the whole prompt: a primed head accepts
+        several times as often as one that starts cold.
+        """
+        pending = self._joined()
+        if pending is None or pending.hidden.shape[1] < 2:
+            return
+        last = _Rows(pending.hidden[:, -1:], pending.tokens[:, -1:], [1] * len(pending.counts))
+        self._pending = [_Rows(pending.hidden[:, :-1], pending.tokens[:, :-1], [n - 1 for n in pending.counts])]
+        mx.async_eval(self._absorb(last.tokens))
+        self._pending = [last]
+
+    def draft(
+        self,
+        newest: mx.array,
+        depth: int,
+        chooser: Chooser,
+        positions: Sequence[int],
+        seen: mx.array | None,
+    ) -> mx.array:
+        """`depth` guesses after `newest` `[B, 1]`, as a lazy `[B, depth]`.
+
+        `positions[b]` is the position of sequence b's first guess; `seen` are the latest tokens up to `newest`, as
+        the chooser wants them. Costs `depth` head calls: the call that brings the head's cache up to date also
+        yields the first guess.
+        """
+        hidden = self._absorb(newest)
+        guesses: list[mx.array] = []
+        self.caches.begin()
+        for i in range(depth):
+            window = None if seen is None else mx.concatenate([seen, *guesses], axis=1)[:, i:]
+            guess = chooser.choose(self._target.logits(hidden), [p + i for p in positions], window)
+            guesses.append(guess)
+            if i + 1 < depth:
+                hidden = self._head(hidden, self._target.embed(guess), self.caches)
+        # Rows made from the head's own guesses never stay.
+        self.caches.commit([0] * newest.shape[0])
+        return mx.concatenate(guesses, axis=1)
+
+    def mark(self) -> Any:
+        """A point to come back to, as `CacheSet.mark`."""
+        return (self.caches, self.caches.mark(), list(self._pending))
+
+    def rewind(self, mark: Any) -> None:
+        """Return to `mark`, dropping what was read since."""
+        self.caches, point, pending = mark
+        self.caches.rewind(point)
+        self._pending = list(pending)
+
+    @property
+    def nbytes(self) -> int:
+        return self.caches.nbytes
+
+    def _joined(self) -> _Rows | None:
+        """All pending rows as one piece. Only a single piece can be ragged (see `observe`)."""
+        pieces = self._pending
+        if len(pieces) < 2:
+            return pieces[0] if pieces else None
+        return _Rows(
+            mx.concatenate([piece.hidden for piece in pieces], axis=1),
+            mx.concatenate([piece.tokens for piece in pieces], axis=1),
+            [sum(counts) for counts in zip(*(piece.counts for piece in pieces), strict=True)],
+        )
+
+    def _absorb(self, newest: mx.array) -> mx.array:
+        """Run the head over the pending rows, `newest` `[B, 1]` following the last; its newest output `[B, 1, H]`."""
+        pending = self._joined()
+        if pending is None:
+            raise RuntimeError("the head has no row to draft from")
+        followers = mx.concatenate([pending.tokens[:, 1:], newest.astype(pending.tokens.dtype)], axis=1)
+        last = mx.array(pending.counts)[:, None] - 1
+        if pending.ragged:
+            followers = mx.where(mx.arange(followers.shape[1])[None] == last, newest, followers)
+        self.caches.begin()
+        out = self._head(pending.hidden, self._target.embed(followers), self.caches)
+        self.caches.commit(pending.counts)
+        self.rows_read += max(pending.counts)
+        self._pending = []
+        if pending.ragged:
+            return mx.take_along_axis(out, last[..., None], axis=1)
+        return out[:, -1:]

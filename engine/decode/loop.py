@@ -1,0 +1,322 @@
+"""One reply: resume what is known, read the rest of the prompt, run rounds until a rule says stop.
+
+A `Conversation` outlives its replies. It knows exactly which tokens its caches hold, so a later turn reads only what
+is new. Recurrent states cannot be cut, and a template may drop the end of a reply from the next prompt; a mark is
+therefore kept at the end of each user turn, before the generation prompt, and a turn resumes from the longest point
+that is a prefix of its prompt.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, cast
+
+import mlx.core as mx
+
+from engine.decode.draft import Head, MtpChain, Target
+from engine.decode.round import Decoder
+from engine.decode.sample import Chooser
+from engine.errors import RequestError
+from engine.telemetry import Counters
+from engine.types import FinishReason, RoundStats
+
+PREFILL_CHUNK = 512
+"""Prompt tokens per forward. A stop is noticed between chunks."""
+MAX_MARKS = 4
+"""Turns a conversation can fall back to; each keeps one copy of the recurrent states alive."""
+
+
+@dataclass(frozen=True)
+class _Mark:
+    length: int
+    caches: Any
+    drafter: MtpChain | None
+    drafter_point: Any
+
+
+class Conversation:
+    """What the engine remembers of one chat: the tokens its caches hold, the caches, the head's history, marks."""
+
+    def __init__(self, target: Target, head: Head | None) -> None:
+        self._target = target
+        self._head = head
+        self.tokens: list[int] = []
+        self.caches = target.make_caches()
+        self.drafter: MtpChain | None = None
+        self._marks: list[_Mark] = []
+
+    def resume(self, prompt: Sequence[int], mtp: bool) -> int:
+        """Move to the longest known prefix of `prompt` that leaves at least one token to read; its length.
+
+        With `mtp` the head's history is kept or begun; without it is dropped, since nobody will keep it up to date.
+        """
+        known = self._known_prefix(prompt)
+        if known is None:
+            self.reset()
+        elif isinstance(known, _Mark):
+            self.caches.rewind(known.caches)
+            self.tokens = self.tokens[: known.length]
+            self.drafter = known.drafter
+            if self.drafter is not None:
+                self.drafter.rewind(known.drafter_point)
+        self._marks = [mark for mark in self._marks if mark.length <= len(self.tokens)]
+        if not mtp:
+            self.drafter = None
+        elif self.drafter is None and self._head is not None:
+            self.drafter = MtpChain(self._target, self._head)
+        return len(self.tokens)
+
+    def _known_prefix(self, prompt: Sequence[int]) -> int | _Mark | None:
+        """The live end if `prompt` goes on from there, else the longest mark that it goes on from, else None."""
+        common = 0
+        for ours, theirs in zip(self.tokens, prompt, strict=False):
+            if ours != theirs:
+                break
+            common += 1
+        if 0 < len(self.tokens) == common < len(prompt):
+            return common
+        marks = [mark for mark in self._marks if mark.length <= common and mark.length < len(prompt)]
+        return max(marks, key=lambda mark: mark.length, default=None)
+
+    def mark(self) -> None:
+        """Remember this point as one to resume from."""
+        drafter = self.drafter
+        point = None if drafter is None else drafter.mark()
+        self._marks = [*self._marks, _Mark(len(self.tokens), self.caches.mark(), drafter, point)][-MAX_MARKS:]
+
+    def reset(self) -> None:
+        """Forget everything."""
+        self.tokens = []
+        self.caches = self._target.make_caches()
+        self.drafter = None
+        self._marks = []
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held by the live caches."""
+        return self.caches.nbytes + (0 if self.drafter is None else self.drafter.nbytes)
+
+
+class Output(Protocol):
+    """Where generated tokens go."""
+
+    def scan(self, tokens: Sequence[int]) -> int | None:
+        """Take tokens in order, up to the one that completes a stop string: how many that were. None if none does."""
+        ...
+
+    def hand_out(self) -> None:
+        """Turn what was scanned into text. Called while the next round is already running."""
+        ...
+
+
+@dataclass(frozen=True)
+class Task:
+    """What to decode. `depth` 0 is plain decoding: the head is neither run nor kept up to date.
+
+    `turn_end` is the length of the prompt before the generation prompt, 0 if unknown. `max_tokens` -1 is no limit
+    but the context's.
+    """
+
+    prompt: Sequence[int]
+    turn_end: int
+    chooser: Chooser
+    depth: int
+    end_tokens: frozenset[int]
+    max_tokens: int
+    context: int
+
+
+@dataclass
+class Outcome:
+    """Generated tokens, an end token included, and why they ended. Times in ms."""
+
+    tokens: list[int] = field(default_factory=list)
+    finish_reason: FinishReason = "length"
+    reused: int = 0
+    prefill_ms: float = 0.0
+
+
+def generate(
+    conversation: Conversation,
+    target: Target,
+    task: Task,
+    output: Output,
+    counters: Counters,
+    *,
+    on_prefill: Callable[[int, int, int], None],
+    on_round: Callable[[RoundStats], None],
+    cancelled: Callable[[], bool],
+) -> Outcome:
+    """Write one reply. `on_prefill(done, total, reused)` and `on_round` report progress; `cancelled` is asked once
+    per prefill chunk and once per round.
+
+    However it ends, the conversation's caches hold exactly its tokens: everything before the last generated one.
+    Raises RequestError if the prompt does not fit the context; then nothing was computed.
+    """
+    started = time.perf_counter()
+    total = len(task.prompt)
+    if total >= task.context:
+        raise RequestError(
+            "prompt_too_long",
+            f"This conversation has {total:,} tokens, and the model reads at most {task.context:,}.",
+            kept="Your message is kept.",
+            next_step="Shorten it, or start a new chat.",
+        )
+    budget = task.context - total if task.max_tokens < 0 else min(task.max_tokens, task.context - total)
+    outcome = Outcome()
+    if budget == 0:
+        return outcome
+    outcome.reused = conversation.resume(task.prompt, mtp=task.depth > 0)
+    try:
+        newest = _prefill(conversation, target, task, outcome.reused, on_prefill, cancelled)
+        if newest is None:
+            outcome.finish_reason = "cancelled"
+            return outcome
+        (first,) = cast(list[int], newest[0].tolist())
+        outcome.prefill_ms = (time.perf_counter() - started) * 1000
+        counters.first_token()
+        decoder = Decoder(
+            target,
+            conversation.caches,
+            task.chooser,
+            conversation.drafter,
+            newest,
+            [total],
+            _seen(task.chooser, task.prompt, newest),
+        )
+        rules = _Rules(task, budget, output, outcome)
+        rules.keep([first])
+        _rounds(decoder, task, rules, output, on_round, cancelled)
+        conversation.tokens = [*task.prompt, *outcome.tokens[:-1]]
+        return outcome
+    except BaseException:
+        conversation.reset()  # half a round may have run: nothing in the caches can be relied on
+        raise
+
+
+def _prefill(
+    conversation: Conversation,
+    target: Target,
+    task: Task,
+    reused: int,
+    on_prefill: Callable[[int, int, int], None],
+    cancelled: Callable[[], bool],
+) -> mx.array | None:
+    """Read the prompt from `reused` on; the choice for the first new token `[1, 1]`, or None when cancelled."""
+    total = len(task.prompt)
+    done = reused
+    on_prefill(done, total, reused)
+    while True:
+        end = min(done + PREFILL_CHUNK, total)
+        if done < task.turn_end < end:
+            end = task.turn_end
+        chunk = mx.array([list(task.prompt[done:end])], dtype=mx.int32)
+        hidden = target.hidden(chunk, conversation.caches)
+        conversation.tokens = list(task.prompt[:end])
+        if conversation.drafter is not None:
+            conversation.drafter.observe(hidden, chunk, [end - done])
+            conversation.drafter.prime()
+        if end == task.turn_end:
+            conversation.mark()
+        done = end
+        if done == total:
+            return task.chooser.choose(target.logits(hidden[:, -1:]), [total], _seen(task.chooser, task.prompt, None))
+        mx.eval(hidden)
+        on_prefill(done, total, reused)
+        if cancelled():
+            return None
+
+
+def _seen(chooser: Chooser, prompt: Sequence[int], newest: mx.array | None) -> mx.array | None:
+    """The latest tokens as the chooser wants them, `[1, window]`. A short prompt is filled up with its own first
+    token, which looking back twice does not change."""
+    if not chooser.window:
+        return None
+    recent = list(prompt[-chooser.window :])
+    recent = recent[:1] * (chooser.window - len(recent)) + recent
+    seen = mx.array([recent], dtype=mx.int32)
+    return seen if newest is None else mx.concatenate([seen, newest], axis=1)[:, 1:]
+
+
+class _Rules:
+    """The stop rules: end token, stop string, token limit. They cut inside an accepted run too."""
+
+    def __init__(self, task: Task, budget: int, output: Output, outcome: Outcome) -> None:
+        self._end_tokens = task.end_tokens
+        self._budget = budget
+        self._output = output
+        self._outcome = outcome
+        self._ended = False
+
+    @property
+    def remaining(self) -> int:
+        """Tokens that may still be generated."""
+        return self._budget - len(self._outcome.tokens)
+
+    def keep(self, tokens: Sequence[int]) -> int:
+        """Take the tokens of a round up to the first that ends the reply; how many that were."""
+        tokens = list(tokens)[: self.remaining]
+        end = next((i + 1 for i, token in enumerate(tokens) if token in self._end_tokens), None)
+        tokens = tokens[:end]
+        stopped = self._output.scan(tokens)
+        kept = len(tokens) if stopped is None else stopped
+        self._outcome.tokens.extend(tokens[:kept])
+        if stopped is not None or end is not None:
+            self.end("stop")
+        elif not self.remaining:
+            self.end("length")
+        return kept
+
+    def end(self, reason: FinishReason) -> None:
+        self._outcome.finish_reason = reason
+        self._ended = True
+
+    def ended(self) -> bool:
+        """Whether the reply is complete."""
+        return self._ended
+
+
+def _rounds(
+    decoder: Decoder,
+    task: Task,
+    rules: _Rules,
+    output: Output,
+    on_round: Callable[[RoundStats], None],
+    cancelled: Callable[[], bool],
+) -> None:
+    """Run rounds until a rule ends the reply, leaving no transaction open."""
+    if cancelled() and not rules.ended():
+        rules.end("cancelled")
+    if rules.ended():
+        output.hand_out()
+        return
+    running = decoder.launch(_depth(task, rules.remaining))
+    output.hand_out()
+    at = time.perf_counter()
+    while True:
+        pipelined = running.depth == 0 and rules.remaining > 1 and _depth(task, rules.remaining - 1) == 0
+        behind = decoder.launch_behind(running) if pipelined else None
+        verdict = decoder.read(running)[0]
+        now = time.perf_counter()
+        kept = rules.keep(verdict.tokens)
+        verdict = verdict.cut(kept)
+        on_round(RoundStats(verdict.drafted, verdict.evaluated, verdict.accepted, kept, (now - at) * 1000))
+        at = now
+        if behind is None:
+            decoder.commit(running, [kept])
+        if cancelled() and not rules.ended():
+            rules.end("cancelled")
+        if rules.ended():
+            if behind is not None:
+                decoder.abandon(behind)
+            output.hand_out()
+            return
+        running = behind or decoder.launch(_depth(task, rules.remaining))
+        output.hand_out()
+
+
+def _depth(task: Task, remaining: int) -> int:
+    """Drafts worth making when `remaining` tokens may still come: the round itself always yields one."""
+    return min(task.depth, remaining - 1)

@@ -1,0 +1,137 @@
+"""One round: draft, verify, commit. Start reading here.
+
+    newest token ──► head drafts K tokens ahead            (lazy, nothing is read back)
+                     target runs [newest, draft 1 … K]     (one forward pass, on trial)
+                     target's choices are compared         (on the device)
+                     ◄── one read: how many agree, and the choices
+                     caches keep what was accepted         (the rest never happened)
+
+The target's own choice after the last accepted draft is the next newest token. It is known but not yet run, so at
+rest the caches hold every token *before* the newest one.
+
+Plain rounds (no drafts) are the same with K = 0, and can be pipelined: the next step is launched on the newest
+choice while it is still on the device, before anyone has read it. If it turns out to end the reply, the step that
+was launched too much is abandoned like any other transaction.
+
+Speculative decoding is due to Stern et al. (2018) and Leviathan et al. (2023); the multi-token head as drafter to
+DeepSeek-V3 (2024).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import cast
+
+import mlx.core as mx
+
+from engine.decode.cache import CacheSet
+from engine.decode.draft import MtpChain, Target
+from engine.decode.sample import Chooser
+from engine.decode.verify import Verdict, accepted_count
+
+
+@dataclass
+class Launched:
+    """A round that is running: an open transaction on the caches.
+
+    `rows` are the tokens fed, `[B, K+1]`; `hidden` the target's states for them; `choices` what it chose after each,
+    `[B, K+1]`; `report` what the host will read, `[B, K+2]`: the number accepted, then the choices.
+    """
+
+    depth: int
+    rows: mx.array
+    hidden: mx.array
+    choices: mx.array
+    report: mx.array
+
+
+class Decoder:
+    """B sequences that advance together, each by its own number of tokens.
+
+    `lengths[b]` is how many tokens of sequence b the caches hold, which is also the position of its newest token.
+    """
+
+    def __init__(
+        self,
+        target: Target,
+        caches: CacheSet,
+        chooser: Chooser,
+        drafter: MtpChain | None,
+        newest: mx.array,
+        lengths: Sequence[int],
+        seen: mx.array | None,
+    ) -> None:
+        """`newest` is `[B, 1]`; `seen` the latest tokens up to it, `[B, chooser.window]`, None where it is 0."""
+        self._target = target
+        self._caches = caches
+        self._chooser = chooser
+        self._drafter = drafter
+        self._newest = newest
+        self._seen = seen
+        self.lengths = list(lengths)
+
+    def launch(self, depth: int) -> Launched:
+        """Draft `depth` tokens and start checking them. Returns at once; nothing is read from the device."""
+        after_newest = [length + 1 for length in self.lengths]
+        rows = self._newest
+        if depth:
+            assert self._drafter is not None
+            drafts = self._drafter.draft(rows, depth, self._chooser, after_newest, self._seen)
+            mx.async_eval(drafts)  # the chain runs while the graph of the check is being built
+            rows = mx.concatenate([rows, drafts], axis=1)
+        self._caches.begin()
+        hidden = self._target.hidden(rows, self._caches)
+        seen = None if self._seen is None else mx.concatenate([self._seen, rows[:, 1:]], axis=1)
+        choices = self._chooser.choose(self._target.logits(hidden), after_newest, seen)
+        if depth:
+            accepted = accepted_count(drafts, choices)
+        else:
+            accepted = mx.zeros(choices.shape[0], dtype=mx.int32)
+        report = mx.concatenate([accepted[:, None], choices], axis=1)
+        mx.async_eval(report, hidden)
+        return Launched(depth, rows, hidden, choices, report)
+
+    def launch_behind(self, running: Launched) -> Launched:
+        """Start the plain step after a plain step that has not been read yet.
+
+        The step before is committed (its token was already known to stand); its choice is fed as it is, unread.
+        """
+        assert running.depth == 0
+        self.commit(running, [1] * len(self.lengths))
+        return self.launch(0)
+
+    def read(self, running: Launched) -> list[Verdict]:
+        """Wait for the round and read it: the one time per round that the host looks at the device."""
+        report = cast(list[list[int]], running.report.tolist())
+        return [Verdict(row[1 : row[0] + 2], running.depth, accepted=row[0]) for row in report]
+
+    def commit(self, running: Launched, kept: Sequence[int]) -> None:
+        """Keep the first `kept[b]` tokens of each sequence's verdict; the last one kept becomes the newest.
+
+        Keeping 0 takes the round back as if it had never been launched.
+        """
+        self._caches.commit(kept)
+        if not any(kept):
+            return
+        if self._drafter is not None:
+            self._drafter.observe(running.hidden, running.rows, kept)
+        self.lengths = [length + count for length, count in zip(self.lengths, kept, strict=True)]
+        if len(set(kept)) == 1:
+            count = kept[0]
+            self._newest = running.choices[:, count - 1 : count]
+            if self._seen is not None:
+                recent = mx.concatenate([self._seen, running.choices[:, :count]], axis=1)
+                self._seen = recent[:, -self._seen.shape[1] :]
+            return
+        counts = mx.array(list(kept))[:, None]
+        chosen = mx.take_along_axis(running.choices, mx.maximum(counts - 1, 0), axis=1)
+        self._newest = mx.where(counts > 0, chosen, self._newest)
+        if self._seen is not None:
+            recent = mx.concatenate([self._seen, running.choices], axis=1)
+            index = counts + mx.arange(self._seen.shape[1])[None]
+            self._seen = mx.take_along_axis(recent, index, axis=1)
+
+    def abandon(self, running: Launched) -> None:
+        """Take a launched round back."""
+        self.commit(running, [0] * len(self.lengths))

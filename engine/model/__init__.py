@@ -1,0 +1,1 @@
+"""Models: what a folder can do, how it is loaded, and how text becomes tokens and back."""

@@ -1,0 +1,67 @@
+"""Counters of one reply and the rolling figures made from them, handed out as immutable snapshots."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from engine.types import MAX_DEPTH, PositionCount, RoundStats, Snapshot
+
+RECENT_MS = 2000.0
+"""The rolling figures look back over this much writing time, so that a change of speed shows within 2 s."""
+
+
+class Counters:
+    """Adds up rounds. `first_token` is called once when the prefill hands out the reply's first token."""
+
+    def __init__(self) -> None:
+        self._tokens = 0
+        self._rounds = 0
+        self._drafted = 0
+        self._evaluated = [0] * MAX_DEPTH
+        self._accepted = [0] * MAX_DEPTH
+        self._decode_ms = 0.0
+        self._recent: deque[RoundStats] = deque()
+        self._recent_ms = 0.0
+
+    def first_token(self) -> None:
+        """Count the token that the prefill yields; no round made it."""
+        self._tokens += 1
+
+    def add(self, stats: RoundStats) -> None:
+        """Count one round."""
+        self._tokens += stats.emitted
+        self._rounds += 1
+        self._drafted += stats.drafted
+        for position in range(stats.evaluated):
+            self._evaluated[position] += 1
+            self._accepted[position] += position < stats.accepted
+        self._decode_ms += stats.ms
+        self._recent.append(stats)
+        self._recent_ms += stats.ms
+        while self._recent_ms - self._recent[0].ms >= RECENT_MS:
+            self._recent_ms -= self._recent.popleft().ms
+
+    def snapshot(self) -> Snapshot:
+        """The figures so far. Speeds and shares are None until there is something to divide by."""
+        depth = max((i + 1 for i, n in enumerate(self._evaluated) if n), default=0)
+        evaluated, accepted = sum(self._evaluated), sum(self._accepted)
+        recent_evaluated = sum(stats.evaluated for stats in self._recent)
+        recent_emitted = sum(stats.emitted for stats in self._recent)
+        return Snapshot(
+            tokens=self._tokens,
+            rounds=self._rounds,
+            drafted=self._drafted,
+            evaluated=evaluated,
+            accepted=accepted,
+            by_position=tuple(PositionCount(self._evaluated[i], self._accepted[i]) for i in range(depth)),
+            decode_ms=self._decode_ms,
+            tokens_per_second=_per_second(self._tokens - 1, self._decode_ms) if self._tokens else None,
+            recent_tokens_per_second=_per_second(recent_emitted, self._recent_ms),
+            recent_acceptance=(
+                sum(stats.accepted for stats in self._recent) / recent_evaluated if recent_evaluated else None
+            ),
+        )
+
+
+def _per_second(count: int, ms: float) -> float | None:
+    return count / ms * 1000 if count and ms > 0 else None
