@@ -1,0 +1,233 @@
+"""The registry of model families whose MTP head Foreword can drive: one declarative entry each.
+
+An entry says where a config keeps its numbers, what tensors a head consists of with their shapes, and how the head
+is fed. Reading a folder, checking a head and loading it all go by the entry; none of them knows a family by name.
+Every model type without an entry is plain: it chats without MTP where mlx-lm can load it.
+
+Shapes are written in symbols, with an optional factor in front ("2H"): H hidden, I MLP intermediate, Q query heads ×
+head dim, K key/value heads × head dim, D head dim, E experts, M intermediate of one expert, S intermediate of the
+shared expert, and numbers for themselves. Layouts as in the published Qwen3.5 and Qwen3.6 checkpoints.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Literal
+
+from engine.errors import ModelError
+from engine.types import MAX_DEPTH
+
+Config = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class HeadTensor:
+    """One tensor of a head under its MLX name: its shape in symbols, and what it is.
+
+    "linear" may be stored quantised; "norm" is an RMSNorm weight of the family's norm convention. `only_if` names a
+    config flag without which the tensor does not exist.
+    """
+
+    key: str
+    shape: tuple[str, ...]
+    kind: Literal["linear", "norm", "bias"] = "linear"
+    only_if: str = ""
+
+
+@dataclass(frozen=True)
+class Family:
+    """How one family keeps and feeds its head.
+
+    `hidden` is the target's hidden state the head is fed ("post_norm": after the final norm); `concat` the order in
+    which it meets the embedding of the newest token at the head's input. `norms` says how original checkpoints
+    store RMSNorm weights: "zero_centred" ones are minus one and need +1 for MLX.
+    """
+
+    name: str
+    model_types: tuple[str, ...]
+    count_fields: tuple[str, ...]
+    prefixes: tuple[str, ...]
+    tensors: tuple[HeadTensor, ...]
+    hidden: Literal["post_norm", "pre_norm"]
+    concat: Literal["embedding_hidden", "hidden_embedding"]
+    norms: Literal["zero_centred", "plain"]
+    recurrent: bool
+    cache_kinds: tuple[str, ...]
+    max_depth: int = MAX_DEPTH
+
+    def contract(self, config: Config) -> dict[str, tuple[HeadTensor, tuple[int, ...]]]:
+        """Every tensor that a head for this config consists of, with its shape in numbers, under its MLX name.
+
+        Raises ModelError (malformed_config) where the config lacks a size.
+        """
+        text = text_config(config)
+        return {
+            tensor.key: (tensor, tuple(_size(symbol, text) for symbol in tensor.shape))
+            for tensor in self.tensors
+            if not tensor.only_if or text.get(tensor.only_if) is True
+        }
+
+    def declared_count(self, config: Config) -> int:
+        """How many head blocks the config claims, 0 if it claims none. The tensors may say otherwise."""
+        for place in (config, text_config(config)):
+            for field in self.count_fields:
+                if (count := _whole(place.get(field))) is not None:
+                    return count
+        return 0
+
+
+_ATTENTION = (
+    HeadTensor("layers.0.self_attn.q_proj.weight", ("2Q", "H")),
+    HeadTensor("layers.0.self_attn.k_proj.weight", ("K", "H")),
+    HeadTensor("layers.0.self_attn.v_proj.weight", ("K", "H")),
+    HeadTensor("layers.0.self_attn.o_proj.weight", ("H", "Q")),
+    HeadTensor("layers.0.self_attn.q_norm.weight", ("D",), "norm"),
+    HeadTensor("layers.0.self_attn.k_norm.weight", ("D",), "norm"),
+    HeadTensor("layers.0.self_attn.q_proj.bias", ("2Q",), "bias", only_if="attention_bias"),
+    HeadTensor("layers.0.self_attn.k_proj.bias", ("K",), "bias", only_if="attention_bias"),
+    HeadTensor("layers.0.self_attn.v_proj.bias", ("K",), "bias", only_if="attention_bias"),
+    HeadTensor("layers.0.self_attn.o_proj.bias", ("H",), "bias", only_if="attention_bias"),
+)
+_AROUND = (
+    HeadTensor("fc.weight", ("H", "2H")),
+    HeadTensor("pre_fc_norm_embedding.weight", ("H",), "norm"),
+    HeadTensor("pre_fc_norm_hidden.weight", ("H",), "norm"),
+    HeadTensor("norm.weight", ("H",), "norm"),
+    HeadTensor("layers.0.input_layernorm.weight", ("H",), "norm"),
+    HeadTensor("layers.0.post_attention_layernorm.weight", ("H",), "norm"),
+)
+_DENSE_MLP = (
+    HeadTensor("layers.0.mlp.gate_proj.weight", ("I", "H")),
+    HeadTensor("layers.0.mlp.up_proj.weight", ("I", "H")),
+    HeadTensor("layers.0.mlp.down_proj.weight", ("H", "I")),
+)
+_MOE_MLP = (
+    HeadTensor("layers.0.mlp.gate.weight", ("E", "H")),
+    HeadTensor("layers.0.mlp.switch_mlp.gate_proj.weight", ("E", "M", "H")),
+    HeadTensor("layers.0.mlp.switch_mlp.up_proj.weight", ("E", "M", "H")),
+    HeadTensor("layers.0.mlp.switch_mlp.down_proj.weight", ("E", "H", "M")),
+    HeadTensor("layers.0.mlp.shared_expert.gate_proj.weight", ("S", "H")),
+    HeadTensor("layers.0.mlp.shared_expert.up_proj.weight", ("S", "H")),
+    HeadTensor("layers.0.mlp.shared_expert.down_proj.weight", ("H", "S")),
+    HeadTensor("layers.0.mlp.shared_expert_gate.weight", ("1", "H")),
+)
+_PREFIXES = ("model.language_model.mtp.", "language_model.mtp.", "model.mtp.", "mtp.")
+
+FAMILIES = (
+    Family(
+        name="qwen3_5",
+        model_types=("qwen3_5", "qwen3_5_text"),
+        count_fields=("mtp_num_hidden_layers",),
+        prefixes=_PREFIXES,
+        tensors=(*_AROUND, *_ATTENTION, *_DENSE_MLP),
+        hidden="post_norm",
+        concat="embedding_hidden",
+        norms="zero_centred",
+        recurrent=True,
+        cache_kinds=("recurrent", "kv"),
+    ),
+    Family(
+        name="qwen3_5_moe",
+        model_types=("qwen3_5_moe", "qwen3_5_moe_text"),
+        count_fields=("mtp_num_hidden_layers",),
+        prefixes=_PREFIXES,
+        tensors=(*_AROUND, *_ATTENTION, *_MOE_MLP),
+        hidden="post_norm",
+        concat="embedding_hidden",
+        norms="zero_centred",
+        recurrent=True,
+        cache_kinds=("recurrent", "kv"),
+    ),
+)
+
+# Model types that mlx-lm loads with another one's code (mlx_lm.utils.MODEL_REMAPPING; a test compares the two). Kept
+# here because importing mlx_lm to read it would import MLX.
+LOADED_AS = {
+    "mistral": "llama",
+    "llava": "mistral3",
+    "phi-msft": "phixtral",
+    "falcon_mamba": "mamba",
+    "joyai_llm_flash": "deepseek_v3",
+    "kimi_k2": "deepseek_v3",
+    "qwen2_5_vl": "qwen2_vl",
+    "minimax_m2": "minimax",
+    "iquestcoder": "llama",
+    "xverse": "llama",
+    "gemma4_unified": "gemma4",
+    "deepseek_v41_text": "deepseek_v41",
+}
+
+PLAIN = "plain"
+"""The family name of models that mlx-lm loads and whose head, if any, has no entry here."""
+
+_SIZES: dict[str, tuple[str, ...]] = {
+    "H": ("hidden_size",),
+    "I": ("intermediate_size",),
+    "Q": ("num_attention_heads", "head_dim"),
+    "K": ("num_key_value_heads", "head_dim"),
+    "D": ("head_dim",),
+    "E": ("num_experts",),
+    "M": ("moe_intermediate_size",),
+    "S": ("shared_expert_intermediate_size",),
+}
+
+
+def family_of(config: Config) -> Family | None:
+    """The entry for a config's model type, None for a plain model."""
+    model_type = config.get("model_type")
+    return next((family for family in FAMILIES if model_type in family.model_types), None)
+
+
+def text_config(config: Config) -> Config:
+    """The part of a config that describes the language model: `text_config` where there is one, else all of it."""
+    nested = config.get("text_config")
+    return nested if isinstance(nested, Mapping) else config
+
+
+def known_to_mlx_lm(model_type: str) -> bool:
+    """Whether the installed mlx-lm has code for a model type. Looks at its files and imports nothing."""
+    name = LOADED_AS.get(model_type, model_type)
+    # The name comes from somebody's config and becomes part of a path.
+    if not re.fullmatch(r"[\w-]+", name):
+        return False
+    package = find_spec("mlx_lm")
+    places = package.submodule_search_locations if package else None
+    return any((Path(place) / "models" / f"{name}.py").is_file() for place in places or ())
+
+
+def _size(symbol: str, text: Config) -> int:
+    factor, letter = re.fullmatch(r"(\d*)([A-Z]?)", symbol).groups()  # type: ignore[union-attr]
+    size = int(factor or 1)
+    for field in _SIZES[letter] if letter else ():
+        size *= _field(field, text)
+    return size
+
+
+def _field(field: str, text: Config) -> int:
+    value = text.get(field)
+    if value is None and field == "head_dim":
+        return _field("hidden_size", text) // _field("num_attention_heads", text)
+    size = _whole(value)
+    if size is None or size <= 0:
+        raise ModelError(
+            "malformed_config",
+            f"The model's config.json has no usable value for “{field}”.",
+            next_step="Download the model again, or choose another one.",
+            detail=f"{field} = {value!r}",
+        )
+    return size
+
+
+def _whole(value: object) -> int | None:
+    """A count that a config may hold as int, float or string; None for anything else."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    try:
+        number = float(value)
+        return int(number) if number == int(number) else None
+    except (ValueError, OverflowError):
+        return None

@@ -1,0 +1,317 @@
+"""Where a model's MTP head lies and what its tensors are called there.
+
+Heads come inside the target's own files or as a sidecar, with several key prefixes or none, and with the experts
+of a MoE head fused, numbered or already stacked. All of it is read from tensor headers and turned into one naming,
+MLX's; the result says for each tensor which stored ones it is made of. Weights are read elsewhere.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Literal
+
+from engine.errors import ModelError
+from engine.model.families import Family
+from engine.model.tensor_files import Tensor, read_header
+
+SIDECAR_NAMES = (
+    "mtp.safetensors",
+    "model-mtp.safetensors",
+    "model-mtp-head.safetensors",
+    "mtp/weights.safetensors",
+    "mtp/model.safetensors",
+)
+"""Names under which a head lies beside its target, in the order in which they are tried."""
+
+EMBEDDED = "embedded"
+
+
+class RefusalCode(StrEnum):
+    """Why MTP cannot or may not run. Codes are published in receipts: add, never rename."""
+
+    DISABLED_BY_USER = "disabled_by_user"
+    MISSING_HEAD_WEIGHTS = "missing_head_weights"
+    UNSUPPORTED_FAMILY = "unsupported_family"
+    UNSUPPORTED_HEAD = "unsupported_head"
+    INCOMPATIBLE_SIDECAR = "incompatible_sidecar"
+    MIXED_NORMS = "mixed_norms"
+    UNSUPPORTED_CACHE = "unsupported_cache"
+    DEVICE_POLICY = "device_policy"
+    MALFORMED_CONFIG = "malformed_config"
+    REMOTE_CODE_REFUSED = "remote_code_refused"
+
+
+class HeadError(Exception):
+    """A head that was found but cannot be driven: a refusal code, a sentence for people, the details for the log."""
+
+    def __init__(self, code: RefusalCode, sentence: str, detail: str = "") -> None:
+        super().__init__(sentence)
+        self.code = code
+        self.sentence = sentence
+        self.detail = detail
+
+
+@dataclass(frozen=True)
+class Piece:
+    """One tensor of a head and what it is made of.
+
+    "whole": the one source as it is; "stack": the sources, one per expert, stacked along a new first axis;
+    "first_half" and "second_half": that half of the one source's rows, where gate and up are stored as one.
+    """
+
+    sources: tuple[Tensor, ...]
+    how: Literal["whole", "stack", "first_half", "second_half"] = "whole"
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        shape = self.sources[0].shape
+        if self.how == "stack":
+            return (len(self.sources), *shape)
+        if self.how == "whole":
+            return shape
+        return (*shape[:-2], shape[-2] // 2, shape[-1])
+
+    @property
+    def dtype(self) -> str:
+        return self.sources[0].dtype
+
+
+@dataclass(frozen=True)
+class HeadFiles:
+    """A head as it is stored: "embedded" or the sidecar's file name, and its pieces by MLX name.
+
+    `conv1d_raw` tells from the same files whether weights are still in the original layout: True if they are, False
+    if they were converted to MLX's, None where the files hold no conv1d to tell by.
+    """
+
+    source: str
+    pieces: Mapping[str, Piece]
+    conv1d_raw: bool | None
+
+    @property
+    def bytes(self) -> int:
+        return sum({tensor: tensor.bytes for piece in self.pieces.values() for tensor in piece.sources}.values())
+
+
+@dataclass(frozen=True)
+class Packing:
+    """How a quantised linear layer is stored, read from its shapes."""
+
+    bits: int
+    group: int
+    mode: Literal["affine", "mxfp4", "nvfp4", "mxfp8"]
+
+    @property
+    def words(self) -> str:
+        return f"{self.bits}-bit" if self.mode == "affine" else self.mode
+
+
+# ---------------------------------------------------------------- find
+
+
+def find_head(family: Family, target: Iterable[Tensor], folder: Path, head: Path | None) -> HeadFiles | None:
+    """The head of the model in `folder`, whose own files hold `target`; None where there is none.
+
+    `head` names a sidecar (file or folder) and then nothing else is tried; otherwise the tensors in the target's
+    files win over a sidecar beside them. Raises ModelError for a sidecar that cannot be read.
+    """
+    if head is not None:
+        return _sidecar(family, head, _files_of(head))
+    stored = list(target)
+    if pieces := name_pieces(unprefixed(stored, family.prefixes)):
+        return HeadFiles(EMBEDDED, pieces, conv1d_raw(stored))
+    for name in SIDECAR_NAMES:
+        if (file := folder / name).is_file() and (found := _sidecar(family, file, [file])):
+            return found
+    return None
+
+
+def is_sidecar_file(file: Path) -> bool:
+    """Whether a file in a model's folder is a head's by its name, although it may match the target's pattern."""
+    return file.name in SIDECAR_NAMES
+
+
+def unprefixed(tensors: Iterable[Tensor], prefixes: tuple[str, ...]) -> dict[str, Tensor]:
+    """The tensors whose names start with one of `prefixes`, by the rest of the name."""
+    found = {}
+    for tensor in tensors:
+        for prefix in prefixes:
+            if tensor.name.startswith(prefix):
+                found[tensor.name.removeprefix(prefix)] = tensor
+                break
+    return found
+
+
+def conv1d_raw(tensors: Iterable[Tensor]) -> bool | None:
+    """Whether convolution weights are in the original layout [C, 1, kernel] rather than MLX's [C, kernel, 1]."""
+    kernels = [tensor.shape for tensor in tensors if "conv1d.weight" in tensor.name and len(tensor.shape) == 3]
+    return any(shape[-1] != 1 for shape in kernels) if kernels else None
+
+
+def _files_of(head: Path) -> list[Path]:
+    if head.is_file():
+        return [head]
+    if not head.is_dir():
+        raise ModelError(
+            "head_missing",
+            f"There is no MTP head at {head}.",
+            next_step="Check the path, or leave it out to use the model's own head.",
+        )
+    for name in SIDECAR_NAMES:
+        if (file := head / name).is_file():
+            return [file]
+    if files := sorted(head.glob("*.safetensors")):
+        return files
+    raise ModelError(
+        "head_missing",
+        f"The folder {head} holds no safetensors file, so there is no MTP head in it.",
+        next_step="Choose the folder or file that the head was downloaded to.",
+    )
+
+
+def _sidecar(family: Family, path: Path, files: list[Path]) -> HeadFiles | None:
+    stored = [tensor for file in files for tensor in read_header(file)]
+    # A whole model may be named as the place of a head; in a head of its own the prefix is often dropped.
+    found = unprefixed(stored, family.prefixes) or {tensor.name: tensor for tensor in stored}
+    if not found:
+        return None
+    source = files[0].name if len(files) == 1 else path.name
+    return HeadFiles(source, name_pieces(found), conv1d_raw(stored))
+
+
+# ---------------------------------------------------------------- name
+
+
+_NUMBERED = re.compile(r"(.*\.mlp\.)experts\.(\d+)\.(\w+_proj)\.(weight|scales|biases)")
+_FUSED = re.compile(r"(.*\.mlp\.)experts\.(gate_up_proj|down_proj)(?:\.(weight|scales|biases))?")
+
+
+def name_pieces(stored: Mapping[str, Tensor]) -> dict[str, Piece]:
+    """Head tensors by their unprefixed names -> the same by MLX name, experts as `switch_mlp` [E, out, in]."""
+    pieces: dict[str, Piece] = {}
+    numbered: dict[str, dict[int, Tensor]] = {}
+    for name, tensor in stored.items():
+        if match := _NUMBERED.fullmatch(name):
+            block, expert, layer, part = match.groups()
+            numbered.setdefault(f"{block}switch_mlp.{layer}.{part}", {})[int(expert)] = tensor
+        elif match := _FUSED.fullmatch(name):
+            block, layer, part = match.groups()
+            part = part or "weight"
+            if layer == "down_proj":
+                pieces[f"{block}switch_mlp.down_proj.{part}"] = Piece((tensor,))
+            elif len(tensor.shape) >= 2 and tensor.shape[-2] % 2 == 0:
+                pieces[f"{block}switch_mlp.gate_proj.{part}"] = Piece((tensor,), "first_half")
+                pieces[f"{block}switch_mlp.up_proj.{part}"] = Piece((tensor,), "second_half")
+            else:
+                pieces[name] = Piece((tensor,))  # not what it claims to be: the contract will name it
+        else:
+            pieces[name] = Piece((tensor,))
+    for name, experts in numbered.items():
+        if set(experts) == set(range(len(experts))):
+            pieces[name] = Piece(tuple(experts[number] for number in range(len(experts))), "stack")
+        # With a gap in the numbers nothing is stacked, and the contract names the stack as missing.
+    return pieces
+
+
+# ---------------------------------------------------------------- check
+
+
+def check(family: Family, config: Mapping[str, Any], head: HeadFiles) -> dict[str, Packing]:
+    """Hold a head against its family's contract; return how each quantised layer is packed, by layer name.
+
+    Raises HeadError naming every tensor that is missing, unknown or of another shape: missing_head_weights,
+    incompatible_sidecar, or unsupported_head where the head inside the target's own files does not fit.
+    """
+    contract = family.contract(config)
+    missing, wrong, known, packings = [], [], set(), {}
+    for key, (tensor, shape) in contract.items():
+        known.add(key)
+        piece = head.pieces.get(key)
+        if piece is None:
+            missing.append(key)
+            continue
+        layer = key.removesuffix(".weight")
+        if tensor.kind == "linear" and f"{layer}.scales" in head.pieces:
+            known |= {f"{layer}.scales", f"{layer}.biases"}
+            packing = packing_of(head.pieces, layer, shape)
+            if packing is None:
+                wrong.append(f"{key} {list(piece.shape)} is no packed {list(shape)}")
+            else:
+                packings[layer] = packing
+        elif piece.shape != shape or any(source.shape != piece.sources[0].shape for source in piece.sources):
+            wrong.append(f"{key} is {list(piece.shape)}, expected {list(shape)}")
+        elif piece.dtype not in ("BF16", "F16", "F32"):
+            wrong.append(f"{key} is stored as {piece.dtype}")
+    unknown = sorted(set(head.pieces) - known)
+    if not (missing or wrong or unknown):
+        return packings
+
+    detail = "; ".join(
+        f"{what}: {', '.join(names)}"
+        for what, names in (("missing", missing), ("wrong", wrong), ("unknown", unknown))
+        if names
+    )
+    if missing and len(missing) == len(contract):
+        raise HeadError(
+            RefusalCode.MISSING_HEAD_WEIGHTS, f"{_the_head(head)} holds none of the weights it needs.", detail
+        )
+    if missing and not wrong and not unknown:
+        raise HeadError(
+            RefusalCode.MISSING_HEAD_WEIGHTS,
+            f"{_the_head(head)} is incomplete: {_some(missing)} {'is' if len(missing) == 1 else 'are'} missing.",
+            detail,
+        )
+    embedded = head.source == EMBEDDED
+    raise HeadError(
+        RefusalCode.UNSUPPORTED_HEAD if embedded else RefusalCode.INCOMPATIBLE_SIDECAR,
+        f"{_the_head(head)} does not fit this model: {_some(wrong or [f'{name} is unknown' for name in unknown])}.",
+        detail,
+    )
+
+
+def packing_of(pieces: Mapping[str, Piece], layer: str, shape: tuple[int, ...]) -> Packing | None:
+    """Bits and group size of a quantised layer whose full weight would be `shape`; None if the parts do not fit.
+
+    `weight` is [.., out, in·bits/32] of 32-bit words and `scales` [.., out, in/group]. Scales of 8 bits belong to
+    the fp modes, which allow one group size each and have no biases.
+    """
+    weight, scales = pieces[f"{layer}.weight"], pieces[f"{layer}.scales"]
+    biases = pieces.get(f"{layer}.biases")
+    columns = shape[-1]
+    if weight.dtype != "U32" or weight.shape[:-1] != shape[:-1] or scales.shape[:-1] != shape[:-1]:
+        return None
+    if not scales.shape[-1] or columns % scales.shape[-1] or (weight.shape[-1] * 32) % columns:
+        return None
+    bits, group = weight.shape[-1] * 32 // columns, columns // scales.shape[-1]
+    if scales.dtype == "U8":
+        modes: dict[tuple[int, int], Literal["mxfp4", "nvfp4", "mxfp8"]]
+        modes = {(4, 32): "mxfp4", (4, 16): "nvfp4", (8, 32): "mxfp8"}
+        mode = modes.get((bits, group))
+        return Packing(bits, group, mode) if mode and biases is None else None
+    if bits not in (2, 3, 4, 5, 6, 8) or group not in (16, 32, 64, 128):
+        return None
+    if biases is None or biases.shape != scales.shape:
+        return None
+    return Packing(bits, group, "affine")
+
+
+def quantisation_words(head: HeadFiles, packings: Mapping[str, Packing]) -> str:
+    """How a head's layers are stored, for people: "bf16", "4-bit", "4/8-bit"."""
+    if not packings:
+        kinds = {piece.dtype for name, piece in head.pieces.items() if len(piece.shape) > 1}
+        return "/".join(sorted({"BF16": "bf16", "F16": "fp16", "F32": "fp32"}.get(k, k.lower()) for k in kinds))
+    affine = sorted({packing.bits for packing in packings.values() if packing.mode == "affine"})
+    words = sorted({packing.mode for packing in packings.values() if packing.mode != "affine"})
+    return "/".join([*words, *([f"{'/'.join(map(str, affine))}-bit"] if affine else [])])
+
+
+def _the_head(head: HeadFiles) -> str:
+    return "The MTP head in this model" if head.source == EMBEDDED else f"The MTP head in {head.source}"
+
+
+def _some(names: list[str]) -> str:
+    return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"

@@ -1,0 +1,199 @@
+"""Whether MTP runs and how many drafts a round holds: capability + device + the user's wish -> Decision.
+
+Pure: the same inputs give the same decision. What beats what, strongest first: a refusal from the model itself, the
+user's Off, the user's On, the chip table.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
+
+from engine.device import is_apple
+from engine.model.capability import RefusalCode
+from engine.types import Capability, Decision, DepthSource, Device, MtpWish, Receipt, Refusal
+
+CHIPS = Path(__file__).parents[1] / "resources" / "chips.toml"
+
+AUTO_DEPTH = 2
+"""Drafts per round under Auto. Most published runs peak at one or two; a third pays only at high acceptance."""
+
+Weights = Literal["affine", "fp", "float"]
+
+
+@dataclass(frozen=True)
+class ChipRow:
+    """One row of the chip table: what checking several rows costs on GPU generations `first` to `last`.
+
+    `two_row_cost` is the cost of a 2-row check in plain steps for weights of `two_row_bits` bits, where published.
+    """
+
+    first: int
+    last: int | None
+    weights: tuple[str, ...]
+    bound: Literal["compute", "bandwidth"]
+    source: str
+    two_row_cost: float | None = None
+    two_row_bits: int | None = None
+
+    def covers(self, generation: int, weights: Weights) -> bool:
+        until = generation if self.last is None else self.last
+        return self.first <= generation <= until and weights in self.weights
+
+
+@dataclass(frozen=True)
+class Gate:
+    """What the hardware says: the rule that was applied, whether it allows MTP under Auto, and why in words.
+
+    `reason` stands after "Off: " or "On: ".
+    """
+
+    rule: str
+    allows: bool
+    reason: str
+
+
+@cache
+def chip_rows(path: Path = CHIPS) -> tuple[ChipRow, ...]:
+    """The chip table in its order. Raises OSError, tomllib.TOMLDecodeError or TypeError for a broken one."""
+    with path.open("rb") as stream:
+        rows = tomllib.load(stream)["row"]
+    return tuple(ChipRow(**{**row, "last": row.get("last"), "weights": tuple(row["weights"])}) for row in rows)
+
+
+def decide(device: Device, capability: Capability, wish: MtpWish) -> Decision:
+    """Decide on MTP for the next reply, in one sentence for people and a receipt for machines."""
+    gate = hardware_gate(device, capability.quantisation)
+    if capability.refusal is not None or capability.head is None:
+        refusal = capability.refusal or Refusal(
+            RefusalCode.MISSING_HEAD_WEIGHTS, "This model has no MTP head, so it writes one word at a time."
+        )
+        sentence = f"Off: {_after_colon(refusal.sentence)}"
+        return _plain(device, capability, wish, gate, refusal, sentence)
+    if wish.override == "off" or wish.depth == 0:
+        sentence = "Off: you turned MTP off." if wish.override == "off" else "Off: the depth is set to 0."
+        refusal = Refusal(RefusalCode.DISABLED_BY_USER, sentence)
+        return _plain(device, capability, wish, gate, refusal, sentence)
+    if gate.allows:
+        sentence = f"On: {gate.reason}" if wish.override == "auto" else "On: you turned MTP on."
+        return _mtp(device, capability, wish, gate, sentence, against_advice=False)
+    if wish.override == "on":
+        sentence = (
+            f"On because you asked: {device.name} is compute-bound for {capability.quantisation} weights, "
+            "so Auto would leave MTP off."
+        )
+        return _mtp(device, capability, wish, gate, sentence, against_advice=True)
+    sentence = f"Off: {gate.reason}"
+    return _plain(device, capability, wish, gate, Refusal(RefusalCode.DEVICE_POLICY, sentence), sentence)
+
+
+def hardware_gate(device: Device, quantisation: str) -> Gate:
+    """What the chip table says about this device for weights that are stored as `quantisation`."""
+    if not is_apple(device):
+        return Gate("not_apple", True, "this is not an Apple chip, so MTP is on for trial.")
+    row = _row(device.generation, weights_of(quantisation))
+    if row is None:
+        return Gate("unknown_chip", True, f"nothing is known about {device.name} yet, so MTP is on for trial.")
+    if row.bound == "bandwidth":
+        return Gate(
+            "bandwidth_bound",
+            True,
+            f"{device.name} is bandwidth-bound for {quantisation} weights; checking a few words at once costs "
+            "little more than writing one.",
+        )
+    cost = "checking a few words at once costs nearly as much as writing them one by one."
+    if row.two_row_cost is not None and quantisation == f"{row.two_row_bits}-bit":
+        cost = f"a 2-row check costs about {row.two_row_cost:g} plain steps."
+    return Gate("compute_bound", False, f"{device.name} is compute-bound for {quantisation} weights; {cost}")
+
+
+def weights_of(quantisation: str) -> Weights:
+    """The class of the chip table that weights stored as "4-bit", "mxfp4", "bf16" … belong to."""
+    if quantisation in ("mxfp4", "nvfp4", "mxfp8"):
+        return "fp"
+    return "affine" if quantisation.endswith("-bit") else "float"
+
+
+def depth_of(capability: Capability, wish: MtpWish) -> tuple[int, DepthSource]:
+    """Drafts per round, and whether the user fixed them: a wish is clamped to 1 … what the model can use."""
+    most = max(1, capability.max_depth)
+    if wish.depth is None:
+        return min(AUTO_DEPTH, most), "auto"
+    return max(1, min(wish.depth, most)), "fixed"
+
+
+def _row(generation: int | None, weights: Weights) -> ChipRow | None:
+    if generation is None:
+        return None
+    return next((row for row in chip_rows() if row.covers(generation, weights)), None)
+
+
+def _mtp(
+    device: Device, capability: Capability, wish: MtpWish, gate: Gate, sentence: str, *, against_advice: bool
+) -> Decision:
+    depth, source = depth_of(capability, wish)
+    resolved = {"mode": "mtp", "drafter": "mtp_chain", "depth": depth}
+    receipt = _receipt(device, capability, wish, gate, resolved, source, None)
+    return Decision("mtp", depth, sentence, receipt, against_advice=against_advice)
+
+
+def _plain(
+    device: Device, capability: Capability, wish: MtpWish, gate: Gate, refusal: Refusal, sentence: str
+) -> Decision:
+    resolved = {"mode": "plain", "drafter": None, "depth": 0}
+    source: DepthSource = "auto" if wish.depth is None else "fixed"
+    return Decision("plain", 0, sentence, _receipt(device, capability, wish, gate, resolved, source, refusal))
+
+
+def _receipt(
+    device: Device,
+    capability: Capability,
+    wish: MtpWish,
+    gate: Gate,
+    resolved: dict[str, Any],
+    source: DepthSource,
+    refusal: Refusal | None,
+) -> Receipt:
+    head = capability.head
+    return Receipt(
+        requested={
+            "method": "plain" if wish.override == "off" or wish.depth == 0 else "mtp",
+            "depth": wish.depth,
+            "override": wish.override,
+        },
+        resolved=resolved,
+        family=capability.family,
+        head=None
+        if head is None
+        else {
+            "source": head.source,
+            "count": head.count,
+            "bytes": head.bytes,
+            "quantisation": head.quantisation,
+        },
+        shape={
+            "batch": 1,
+            "recurrent": capability.recurrent,
+            "cache_kinds": list(capability.cache_kinds),
+        },
+        hardware_gate={
+            "device": device.name,
+            "generation": device.generation,
+            "rule": gate.rule,
+            "allows": gate.allows,
+        },
+        # A GPU rounds a forward over several rows differently from one over a single row: where the two likeliest
+        # tokens tie within rounding, either may win.
+        exactness="token_identical_up_to_ties" if device.gpu else "token_identical",
+        depth_source=source,
+        refusal=refusal,
+    )
+
+
+def _after_colon(sentence: str) -> str:
+    """A sentence that goes on after "Off: ", in lower case unless it begins with a name."""
+    name = sentence.startswith(("Foreword", "MTP"))
+    return sentence if name else sentence[:1].lower() + sentence[1:]
