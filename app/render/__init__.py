@@ -1,0 +1,1 @@
+"""Growing text on its way to the screen: segments, prose, code."""

@@ -1,0 +1,116 @@
+"""The Markdown that replies are written in: CommonMark with tables, strikethrough and maths, and no HTML.
+
+Two parsers over one grammar: `blocks` reads only where blocks begin, `tokens` reads everything. Text that looks
+like HTML is text. Maths is not typeset here; it is only kept from being taken for emphasis or escapes, so that
+its source stays readable.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from markdown_it import MarkdownIt
+from markdown_it.rules_inline import StateInline
+from markdown_it.token import Token
+
+LINE_END = re.compile(r"\r\n|\n|\r")
+
+References = dict[str, Any]
+"""Link targets by label, as markdown-it keeps them in its environment."""
+
+_BARE_URL = re.compile(r"https?://[^\s<>\"'`|]+[^\s<>\"'`|.,;:!?)\]}*_]")
+_TASK = re.compile(r"\[([ xX])\][ \t]+")
+
+# A dollar is a price unless the text between two of them touches both, holds a sign of maths and no digit follows.
+_MATHS = (
+    re.compile(r"\\\((?P<body>.+?)\\\)", re.DOTALL),
+    re.compile(r"\\\[(?P<body>.+?)\\\]", re.DOTALL),
+    re.compile(r"\$\$(?P<body>.+?)\$\$", re.DOTALL),
+    re.compile(r"\$(?=[^\s$])(?P<body>[^$\n]*[\\^_=+{][^$\n]*?)(?<=\S)\$(?!\d)"),
+    re.compile(r"\$(?P<body>[A-Za-z])\$(?!\d)"),
+)
+
+
+@dataclass(frozen=True)
+class Block:
+    """A top-level block as character offsets. Blank lines and link definitions have no block of their own: they stand
+    between `start`, where the block before it ended, and `body`, its own first line."""
+
+    start: int
+    body: int
+    end: int
+    fence: bool
+
+
+def normalised(text: str) -> str:
+    """The text with every line end as a plain newline."""
+    return LINE_END.sub("\n", text) if "\r" in text else text
+
+
+def blocks(text: str, references: References) -> list[Block]:
+    """The top-level blocks of `text`. Adds the link targets that it defines to `references`."""
+    found: list[Block] = []
+    lines: list[int] = []
+    for token in _BLOCKS.parse(text, {"references": references}):
+        if token.level or token.nesting < 0 or token.map is None:
+            continue
+        if not lines:
+            lines = [0, *(match.end() for match in LINE_END.finditer(text)), len(text)]
+        first, end = token.map
+        found.append(Block(found[-1].end if found else 0, lines[first], lines[end], token.type == "fence"))
+    return found
+
+
+def tokens(text: str, references: References) -> list[Token]:
+    """The block tokens of `text`, inline tokens parsed into their `children`."""
+    return _ALL.parse(normalised(text), {"references": dict(references)})
+
+
+def task(children: list[Token]) -> bool | None:
+    """Whether a list item that begins so is a ticked or an open task, None for no task. Takes the box out."""
+    if not children or children[0].type != "text" or not (box := _TASK.match(children[0].content)):
+        return None
+    children[0].content = children[0].content[box.end() :]
+    return box[1] != " "
+
+
+def with_bare_links(text: str) -> Iterator[tuple[str, str]]:
+    """The text in pieces `(text, target)`: web addresses that stand bare are their own targets, the rest has ""."""
+    at = 0
+    for match in _BARE_URL.finditer(text) if "://" in text else ():
+        if match.start() > at:
+            yield text[at : match.start()], ""
+        yield match[0], match[0]
+        at = match.end()
+    if at < len(text):
+        yield text[at:], ""
+
+
+def _maths(state: StateInline, silent: bool) -> bool:
+    if state.src[state.pos] not in "$\\":
+        return False
+    for pattern in _MATHS:
+        if match := pattern.match(state.src, state.pos, state.posMax):
+            break
+    else:
+        return False
+    if not silent:
+        state.push("math_inline", "", 0).content = match[0]
+    state.pos = match.end()
+    return True
+
+
+def _grammar() -> MarkdownIt:
+    parser = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
+    parser.inline.ruler.before("escape", "maths", _maths)
+    # An address with a scheme that must not be opened is drawn as text by whoever draws it; it must not vanish here.
+    parser.validateLink = lambda url: True  # type: ignore[method-assign]
+    return parser
+
+
+_ALL = _grammar()
+_BLOCKS = _grammar()
+_BLOCKS.core.ruler.enableOnly(["normalize", "block"])

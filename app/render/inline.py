@@ -1,0 +1,78 @@
+"""Inline Markdown (emphasis, code, links) as characters of a document."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from markdown_it.token import Token
+from PySide6.QtGui import QFont, QTextCharFormat, QTextCursor, QTextFormat
+
+from app.render.grammar import with_bare_links
+from app.render.links import may_open
+from app.theme import Theme
+
+LINE_BREAK = "\u2028"
+INLINE_CODE = QTextFormat.Property.UserProperty + 1
+"""Character property: inline code. A document has no rounded backgrounds, so the view paints them."""
+
+
+class Inline:
+    """Sets inline tokens at a cursor. Fonts of code come from the theme, everything else from the paragraph."""
+
+    def __init__(self, theme: Theme) -> None:
+        self._theme = theme
+        self._code = theme.font("inlinecode")
+
+    def set(self, cursor: QTextCursor, children: Sequence[Token], text: QTextCharFormat) -> None:
+        """Insert the children of an inline token, all of them on top of the format `text`.
+
+        A link that must not be opened is text, with its target behind it; an image is a link to the image.
+        """
+        marks: list[str] = []
+        target = ""
+        for token in children:
+            match token.type:
+                case "text":
+                    for piece, bare in [(token.content, target)] if target else with_bare_links(token.content):
+                        cursor.insertText(piece, self._characters(text, marks, bare))
+                case "code_inline" | "math_inline":
+                    cursor.insertText(token.content, self._characters(text, [*marks, "code"], target))
+                case "softbreak":
+                    cursor.insertText(" ", self._characters(text, marks, target))
+                case "hardbreak":
+                    cursor.insertText(LINE_BREAK, text)
+                case "link_open":
+                    target = str(token.attrGet("href"))
+                case "link_close":
+                    if not may_open(target):
+                        cursor.insertText(f" ({target})", self._characters(text, marks, ""))
+                    target = ""
+                case "image":
+                    source = str(token.attrGet("src"))
+                    shown = token.content or source
+                    cursor.insertText(shown, self._characters(text, marks, source))
+                    if not may_open(source) and shown != source:
+                        cursor.insertText(f" ({source})", self._characters(text, marks, ""))
+                case "em_open" | "strong_open" | "s_open":
+                    marks.append(token.tag)
+                case "em_close" | "strong_close" | "s_close":
+                    marks.remove(token.tag)
+
+    def _characters(self, text: QTextCharFormat, marks: Sequence[str], target: str) -> QTextCharFormat:
+        characters = QTextCharFormat(text)
+        if "code" in marks:
+            characters.setFont(self._code)
+            characters.setProperty(INLINE_CODE, True)
+        if "em" in marks:
+            characters.setFontItalic(True)
+        if "strong" in marks:
+            characters.setFontWeight(QFont.Weight.DemiBold)
+        if "s" in marks:
+            characters.setFontStrikeOut(True)
+        if target and may_open(target):
+            characters.setAnchor(True)
+            characters.setAnchorHref(target)
+            characters.setToolTip(target)
+            characters.setForeground(self._theme.colour("accent"))
+            characters.setFontUnderline(True)
+        return characters

@@ -1,0 +1,107 @@
+"""Book tables: a rule above and below, a finer one under the heading, no vertical lines."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from markdown_it.token import Token
+from PySide6.QtCore import Qt
+from PySide6.QtGui import (
+    QBrush,
+    QFont,
+    QTextBlockFormat,
+    QTextCharFormat,
+    QTextCursor,
+    QTextFrameFormat,
+    QTextTable,
+    QTextTableCellFormat,
+    QTextTableFormat,
+)
+
+from app.render.inline import Inline
+from app.theme import Theme
+
+_NUMBER = re.compile(r"[-+−±~≈<>]?\s?[$€£]?\s?\d[\d.,  ]*\s?(?:%|‰|[×xkKMG]|[kKMG]?B|ms|s|tok/s)?")
+_ROW_PADDING = 4
+_COLUMN_GAP = 32
+
+
+class BookTable:
+    """Sets the tokens of one table. Columns of nothing but numbers are right-aligned unless the source says else."""
+
+    def __init__(self, theme: Theme, scale: float) -> None:
+        self._inline = Inline(theme)
+        self._scale = scale
+        self._strong = QBrush(theme.colour("text3"))
+        self._fine = QBrush(theme.colour("border"))
+        self._body = QTextCharFormat()
+        font = theme.font("cell")
+        font.setPixelSize(round(theme.size("cell") * scale))
+        self._body.setFont(font)
+        self._body.setForeground(theme.colour("text"))
+        self._heading = QTextCharFormat(self._body)
+        font.setPixelSize(round(theme.size("ui") * scale))
+        font.setWeight(QFont.Weight.DemiBold)
+        self._heading.setFont(font)
+        self._heading.setForeground(theme.colour("text2"))
+
+    def set(self, cursor: QTextCursor, found: Sequence[Token], left: float, gap: float) -> None:
+        """Insert the table at the cursor, `left` pixels in and `gap` below what is above it; the cursor ends behind."""
+        rows = _rows(found)
+        columns = len(rows[0])
+        numeric = [
+            len(rows) > 1 and all(_NUMBER.fullmatch(row[c][0].content.strip()) for row in rows[1:])
+            for c in range(columns)
+        ]
+        layout = QTextTableFormat()
+        layout.setBorder(0)
+        layout.setBorderStyle(QTextFrameFormat.BorderStyle.BorderStyle_None)
+        layout.setCellPadding(0)
+        layout.setCellSpacing(0)
+        layout.setLeftMargin(left)
+        layout.setTopMargin(gap)
+        table = cursor.insertTable(len(rows), columns, layout)
+        for r, row in enumerate(rows):
+            for c, (inline, align) in enumerate(row):
+                right = align == "right" or (not align and numeric[c])
+                text = self._body if r else self._heading
+                self._cell(table, r, c, inline, text, align="right" if right else align)
+        cursor.setPosition(table.lastPosition() + 1)
+
+    def _cell(self, table: QTextTable, r: int, c: int, inline: Token, text: QTextCharFormat, align: str) -> None:
+        cell = table.cellAt(r, c)
+        style = QTextTableCellFormat()
+        style.setTopPadding(_ROW_PADDING)
+        style.setBottomPadding(_ROW_PADDING)
+        if c < table.columns() - 1:
+            style.setRightPadding(_COLUMN_GAP * self._scale)
+        solid = QTextFrameFormat.BorderStyle.BorderStyle_Solid
+        if r == 0:
+            style.setTopBorder(1)
+            style.setTopBorderStyle(solid)
+            style.setTopBorderBrush(self._strong)
+        if r in (0, table.rows() - 1):
+            style.setBottomBorder(1)
+            style.setBottomBorderStyle(solid)
+            style.setBottomBorderBrush(self._fine if r == 0 else self._strong)
+        cell.setFormat(style)
+        block = QTextBlockFormat()
+        block.setLineHeight(round(20 * self._scale), QTextBlockFormat.LineHeightTypes.FixedHeight.value)
+        if align in ("center", "right"):
+            block.setAlignment(Qt.AlignmentFlag.AlignHCenter if align == "center" else Qt.AlignmentFlag.AlignRight)
+        at = cell.firstCursorPosition()
+        at.setBlockFormat(block)
+        at.setBlockCharFormat(text)
+        self._inline.set(at, inline.children or [], text)
+
+
+def _rows(found: Sequence[Token]) -> list[list[tuple[Token, str]]]:
+    """The cells as (inline token, alignment), every row as long as the heading."""
+    rows: list[list[tuple[Token, str]]] = []
+    for token, inline in zip(found, found[1:], strict=False):
+        if token.type == "tr_open":
+            rows.append([])
+        elif token.type in ("th_open", "td_open"):
+            rows[-1].append((inline, str(token.attrGet("style") or "").removeprefix("text-align:")))
+    return rows
