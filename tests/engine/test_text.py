@@ -52,7 +52,7 @@ def byte_level() -> Tokenizer:
     )
     words = ["the capital of France is Paris", "user assistant system\nhello there, how are you? naïve café 😀"]
     tokenizer.train_from_iterator(words * 20, trainer)
-    tokenizer.add_tokens(["<think>", "</think>", "<tool_call>"])
+    tokenizer.add_tokens(["<think>", "</think>", "<tool_call>", "<｜my tool｜>"])
     return tokenizer
 
 
@@ -307,6 +307,10 @@ def test_t05_the_token_that_ends_a_turn_is_read_from_the_template() -> None:
     assert chat_text(BROKEN).end_ids == {id_of("<|endoftext|>")}
 
 
+def test_t05_ordinary_text_after_a_reply_ends_nothing() -> None:
+    assert chat_text(CHATML.replace("<|im_end|>", "\n###")).end_ids == {id_of("<|endoftext|>")}
+
+
 # ---------------------------------------------------------------- the stream
 
 
@@ -373,6 +377,11 @@ def test_special_tokens_are_not_shown_and_text_that_looks_like_one_is() -> None:
 def test_the_tags_of_a_thought_are_shown_to_whoever_reads_the_stream() -> None:
     decoder = chat_text().decoder()
     assert [decoder.push(t) for t in ids("<think>")] == ["<think>"]
+
+
+def test_an_added_token_is_shown_as_it_is_written() -> None:
+    decoder = chat_text().decoder()
+    assert "".join(decoder.push(t) for t in (id_of("<｜my tool｜>"), *ids("é"))) == "<｜my tool｜>é"
 
 
 def test_a_token_past_the_vocabulary_is_nothing() -> None:
