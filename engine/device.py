@@ -40,8 +40,8 @@ def clean_name(chip: str) -> str:
     """A chip string as people write it: "Intel(R) Xeon(R) CPU @ 2.20GHz" -> "Intel Xeon", "" -> "this computer"."""
     name = re.sub(r"\((?:R|TM|C)\)", " ", chip, flags=re.IGNORECASE)
     name = re.sub(r"@.*$", " ", name)
-    name = re.sub(r"\b(?:CPU|Processor)\s*$", " ", name.strip())
     name = " ".join(name.split())
+    name = re.sub(r"(?<!^Apple) (?:CPU|Processor)$", "", name, flags=re.IGNORECASE)
     # "apple m2 pro" and "Apple M2  PRO" are the same chip.
     if re.match(r"apple\s+[ma]\d", name, flags=re.IGNORECASE):
         words = name.split()

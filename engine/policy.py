@@ -96,7 +96,7 @@ def hardware_gate(device: Device, quantisation: str) -> Gate:
         return Gate("not_apple", True, "this is not an Apple chip, so MTP is on for trial.")
     row = _row(device.generation, weights_of(quantisation))
     if row is None:
-        return Gate("unknown_chip", True, f"nothing is known about {device.name} yet, so MTP is on for trial.")
+        return Gate("unknown_chip", True, "the generation of this Apple chip is not known, so MTP is on for trial.")
     if row.bound == "bandwidth":
         return Gate(
             "bandwidth_bound",

@@ -1,0 +1,175 @@
+"""When MTP runs, at which depth, and what the receipt and the sentence say about it."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from engine.policy import AUTO_DEPTH, CHIPS, chip_rows, decide, weights_of
+from engine.types import Capability, Device, HeadInfo, MtpWish, Refusal
+
+LINUX = Device("AMD EPYC 7763", None, 64 << 30, None, False, "Linux")
+
+
+def mac(name: str, generation: int | None) -> Device:
+    return Device(name, generation, 32 << 30, 24 << 30, True, "Darwin")
+
+
+M2_PRO = mac("Apple M2 Pro", 14)
+M4 = mac("Apple M4", 16)
+
+ABLE = Capability(
+    family="qwen3_5",
+    model_type="qwen3_5",
+    parameters=4_000_000_000,
+    bytes=2_300_000_000,
+    context=262_144,
+    quantisation="4-bit",
+    recurrent=True,
+    cache_kinds=("recurrent", "kv"),
+    head=HeadInfo("mtp.safetensors", 1, 131_000_000, "4-bit"),
+    refusal=None,
+)
+HEADLESS = replace(
+    ABLE, head=None, refusal=Refusal("missing_head_weights", "This download has no MTP weights, so it writes slowly.")
+)
+
+
+@pytest.mark.parametrize("quantisation", ["4-bit", "8-bit", "bf16", "fp16"])
+@pytest.mark.parametrize(
+    ("name", "generation"),
+    [("Apple M1", 13), ("Apple M1 Pro", 13), ("Apple M1 Ultra", 13), ("Apple M2", 14), ("Apple M2 Max", 14)],
+)
+def test_dp01_auto_is_off_on_m1_and_m2(name: str, generation: int, quantisation: str) -> None:
+    decision = decide(mac(name, generation), replace(ABLE, quantisation=quantisation), MtpWish())
+    assert (decision.mode, decision.depth) == ("plain", 0)
+    assert decision.sentence.startswith(f"Off: {name} is compute-bound for {quantisation} weights; ")
+    assert decision.receipt.refusal is not None
+    assert decision.receipt.refusal.code == "device_policy"
+    assert decision.receipt.hardware_gate == {
+        "device": name,
+        "generation": generation,
+        "rule": "compute_bound",
+        "allows": False,
+    }
+
+
+@pytest.mark.parametrize("generation", [15, 16, 17, 21])
+def test_dp01_auto_is_on_from_m3(generation: int) -> None:
+    decision = decide(mac(f"Apple M{generation - 12}", generation), ABLE, MtpWish())
+    assert (decision.mode, decision.depth, decision.against_advice) == ("mtp", AUTO_DEPTH, False)
+    assert decision.sentence.startswith("On: ")
+    assert decision.receipt.refusal is None
+
+
+@pytest.mark.parametrize("quantisation", ["mxfp4", "nvfp4", "mxfp8"])
+def test_the_fp_modes_run_well_on_every_apple_chip(quantisation: str) -> None:
+    assert decide(M2_PRO, replace(ABLE, quantisation=quantisation), MtpWish()).mode == "mtp"
+
+
+def test_the_sentence_gives_a_cost_only_where_one_was_published() -> None:
+    assert (
+        decide(M2_PRO, ABLE, MtpWish()).sentence
+        == "Off: Apple M2 Pro is compute-bound for 4-bit weights; a 2-row check costs about 1.7 plain steps."
+    )
+    assert "plain steps" not in decide(M2_PRO, replace(ABLE, quantisation="8-bit"), MtpWish()).sentence
+
+
+def test_any_other_machine_is_on_for_trial() -> None:
+    decision = decide(LINUX, ABLE, MtpWish())
+    assert decision.mode == "mtp"
+    assert decision.sentence == "On: this is not an Apple chip, so MTP is on for trial."
+    assert decision.receipt.hardware_gate["rule"] == "not_apple"
+
+
+def test_an_apple_chip_of_no_known_generation_is_on_for_trial() -> None:
+    decision = decide(mac("Apple processor", None), ABLE, MtpWish())
+    assert decision.mode == "mtp"
+    assert decision.sentence == "On: the generation of this Apple chip is not known, so MTP is on for trial."
+
+
+def test_the_users_on_beats_the_chip_and_says_so_without_figures() -> None:
+    decision = decide(M2_PRO, ABLE, MtpWish("on"))
+    assert (decision.mode, decision.depth, decision.against_advice) == ("mtp", AUTO_DEPTH, True)
+    assert decision.sentence.startswith("On because you asked: Apple M2 Pro is compute-bound")
+    assert "1.7" not in decision.sentence
+    assert decision.receipt.refusal is None
+    assert decision.receipt.hardware_gate["allows"] is False
+
+
+def test_the_users_on_is_no_advice_against_where_auto_agrees() -> None:
+    decision = decide(M4, ABLE, MtpWish("on"))
+    assert (decision.mode, decision.against_advice, decision.sentence) == ("mtp", False, "On: you turned MTP on.")
+
+
+@pytest.mark.parametrize("wish", [MtpWish("off"), MtpWish("off", 3), MtpWish("auto", 0), MtpWish("on", 0)])
+@pytest.mark.parametrize("device", [M2_PRO, M4, LINUX])
+def test_off_always_wins_and_depth_0_is_off(device: Device, wish: MtpWish) -> None:
+    decision = decide(device, ABLE, wish)
+    assert (decision.mode, decision.depth) == ("plain", 0)
+    assert decision.sentence.startswith("Off: ")
+    assert decision.receipt.refusal is not None
+    assert decision.receipt.refusal.code == "disabled_by_user"
+
+
+@pytest.mark.parametrize("wish", [MtpWish(), MtpWish("on"), MtpWish("on", 5)])
+@pytest.mark.parametrize("device", [M2_PRO, M4, LINUX])
+def test_what_the_model_cannot_do_no_wish_can_change(device: Device, wish: MtpWish) -> None:
+    decision = decide(device, HEADLESS, wish)
+    assert (decision.mode, decision.depth, decision.against_advice) == ("plain", 0, False)
+    assert decision.receipt.refusal == HEADLESS.refusal
+    assert decision.sentence == "Off: this download has no MTP weights, so it writes slowly."
+
+
+@pytest.mark.parametrize(
+    ("wished", "most", "depth", "source"),
+    [
+        (None, 5, AUTO_DEPTH, "auto"),
+        (None, 1, 1, "auto"),
+        (1, 5, 1, "fixed"),
+        (5, 5, 5, "fixed"),
+        (9, 5, 5, "fixed"),
+        (5, 3, 3, "fixed"),
+        (-2, 5, 1, "fixed"),
+    ],
+)
+def test_dp06_depth_is_clamped_to_what_the_model_has(wished: int | None, most: int, depth: int, source: str) -> None:
+    decision = decide(M4, replace(ABLE, max_depth=most), MtpWish("auto", wished))
+    assert (decision.depth, decision.receipt.depth_source) == (depth, source)
+
+
+def test_the_receipt_is_complete_json() -> None:
+    receipt = json.loads(json.dumps(decide(M4, ABLE, MtpWish("auto", 3)).receipt.to_json()))
+    assert receipt == {
+        "schema": 1,
+        "requested": {"method": "mtp", "depth": 3, "override": "auto"},
+        "resolved": {"mode": "mtp", "drafter": "mtp_chain", "depth": 3},
+        "family": "qwen3_5",
+        "head": {"source": "mtp.safetensors", "count": 1, "bytes": 131_000_000, "quantisation": "4-bit"},
+        "shape": {"batch": 1, "recurrent": True, "cache_kinds": ["recurrent", "kv"]},
+        "hardware_gate": {"device": "Apple M4", "generation": 16, "rule": "bandwidth_bound", "allows": True},
+        "exactness": "token_identical_up_to_ties",
+        "depth_source": "fixed",
+        "refusal": None,
+    }
+
+
+def test_the_receipt_of_a_plain_reply_says_why() -> None:
+    receipt = json.loads(json.dumps(decide(LINUX, HEADLESS, MtpWish()).receipt.to_json()))
+    assert receipt["resolved"] == {"mode": "plain", "drafter": None, "depth": 0}
+    assert receipt["head"] is None
+    assert receipt["refusal"]["code"] == "missing_head_weights"
+    assert receipt["exactness"] == "token_identical"
+
+
+def test_every_row_of_the_chip_table_says_where_it_comes_from() -> None:
+    rows = chip_rows(CHIPS)
+    assert rows
+    assert all(row.source for row in rows)
+
+
+def test_every_known_generation_and_storage_has_a_row() -> None:
+    for generation in range(13, 30):
+        for quantisation in ("4-bit", "mxfp4", "bf16"):
+            rows = [row for row in chip_rows() if row.covers(generation, weights_of(quantisation))]
+            assert len(rows) == 1, (generation, quantisation)
