@@ -8,7 +8,6 @@ from typing import Any
 
 from PySide6.QtCore import QMimeData, QPointF, QRectF, QSize, Qt, QUrl, Signal
 from PySide6.QtGui import (
-    QColor,
     QPainter,
     QPaintEvent,
     QPalette,
@@ -22,8 +21,9 @@ from PySide6.QtWidgets import QFrame, QSizePolicy, QTextBrowser, QWidget
 
 from app import theme
 from app.render.grammar import References
-from app.render.inline import INLINE_CODE
+from app.render.inline import CODE_PADDING, INLINE_CODE
 from app.render.links import may_open
+from app.render.tables import BELOW_TABLE
 from app.render.typeset import PREFORMATTED, PREFORMATTED_PADDING, QUOTE, QUOTE_INDENT, RULE, Place, Typesetter
 
 
@@ -121,7 +121,10 @@ class ProseView(QTextBrowser):
         self.setPalette(palette)
 
     def _grow(self) -> None:
-        self.setFixedHeight(max(1, ceil(self.document().size().height())))
+        height = self.document().size().height()
+        if self._places and self._places[-1].fresh and self._blocks:  # the empty paragraph that Qt keeps behind a table
+            height -= 1 + BELOW_TABLE * self._setter.scale
+        self.setFixedHeight(max(1, ceil(height)))
 
     def _follow(self, url: QUrl) -> None:
         if may_open(url.toString()):
@@ -157,7 +160,9 @@ class ProseView(QTextBrowser):
     def _visible(self, top: int, bottom: int) -> Iterator[tuple[QTextBlock, QRectF]]:
         layout = self.document().documentLayout()
         # One block further up than the edge: its background may reach down over it.
-        block = self.document().findBlock(max(0, layout.hitTest(QPointF(0, top), Qt.HitTestAccuracy.FuzzyHit))).previous()
+        block = (
+            self.document().findBlock(max(0, layout.hitTest(QPointF(0, top), Qt.HitTestAccuracy.FuzzyHit))).previous()
+        )
         block = block if block.isValid() else self.document().begin()
         while block.isValid():
             box = layout.blockBoundingRect(block)
@@ -168,38 +173,71 @@ class ProseView(QTextBrowser):
 
     def _paint_behind(self, painter: QPainter, block: QTextBlock, box: QRectF, now: theme.Theme) -> None:
         style = block.blockFormat()
+        text = _text_box(block, box)
         if depth := style.intProperty(QUOTE):
             above = block.previous()
             joined = above.isValid() and above.blockFormat().intProperty(QUOTE) >= depth
-            top = box.top() - (style.topMargin() if joined else 0)
+            top = text.top() - (style.topMargin() if joined else 0)
             for level in range(depth):
-                bar = QRectF(level * QUOTE_INDENT, top, 2, box.bottom() - top)
-                painter.fillRect(bar, now.colour("border"))
+                painter.fillRect(QRectF(level * QUOTE_INDENT, top, 2, text.bottom() - top), now.colour("border"))
         if style.boolProperty(RULE):
-            painter.fillRect(QRectF(0, box.top(), self.viewport().width(), 1), now.colour("line"))
+            painter.fillRect(QRectF(0, text.top(), self.viewport().width(), 1), now.colour("line"))
+        painter.setBrush(now.colour("bubble"))
         if style.boolProperty(PREFORMATTED):
+            left = style.leftMargin() + style.indent() * self.document().indentWidth()
             pad = PREFORMATTED_PADDING
-            painter.setBrush(now.colour("bubble"))
-            painter.drawRoundedRect(box.adjusted(-pad, -pad, pad, pad), 6, 6)
-        for run in block.textFormats():
-            if run.format.boolProperty(INLINE_CODE):
-                self._paint_code(painter, block, box.topLeft(), run.start, run.start + run.length, now.colour("bubble"))
+            around = QRectF(left - pad, text.top() - pad, self.viewport().width() - left + pad, text.height() + 2 * pad)
+            painter.drawRoundedRect(around, 8, 8)
+        for start, end in _code_runs(block):
+            for run in _runs(block, box.topLeft(), start, end):
+                painter.drawRoundedRect(run, 4, 4)
 
-    def _paint_code(
-        self, painter: QPainter, block: QTextBlock, origin: QPointF, start: int, end: int, colour: QColor
-    ) -> None:
-        layout = block.layout()
-        painter.setBrush(colour)
-        for number in range(layout.lineCount()):
-            line = layout.lineAt(number)
-            first, last = max(start, line.textStart()), min(end, line.textStart() + line.textLength())
-            if first < last:
-                a, b = sorted((_x(line, first), _x(line, last)))
-                middle = origin.y() + line.y() + line.height() / 2
-                high = min(line.height() - 2, 22)
-                painter.drawRoundedRect(QRectF(origin.x() + a - 3, middle - high / 2, b - a + 6, high), 4, 4)
+
+def _text_box(block: QTextBlock, box: QRectF) -> QRectF:
+    """The lines of a block at their fixed height: `box` is the block's own rectangle, which counts margins in."""
+    layout = block.layout()
+    if not layout.lineCount():
+        return box
+    first, last = layout.lineAt(0), layout.lineAt(layout.lineCount() - 1)
+    half = block.blockFormat().lineHeight() / 2
+    top = box.top() + first.y() + first.height() / 2 - half
+    bottom = box.top() + last.y() + last.height() / 2 + half
+    return QRectF(box.left(), top, box.width(), bottom - top)
+
+
+def _code_runs(block: QTextBlock) -> Iterator[tuple[int, int]]:
+    """The inline code of a block as character ranges; adjoining formats of it are one range."""
+    start = end = -1
+    for run in block.textFormats():
+        if not run.format.boolProperty(INLINE_CODE):
+            continue
+        if run.start != end and end >= 0:
+            yield start, end
+        start, end = (start if run.start == end else run.start), run.start + run.length
+    if end >= 0:
+        yield start, end
+
+
+def _runs(block: QTextBlock, origin: QPointF, start: int, end: int) -> Iterator[QRectF]:
+    """The rectangles, one a line, behind the characters from `start` to `end`."""
+    layout = block.layout()
+    for number in range(layout.lineCount()):
+        line = layout.lineAt(number)
+        first, last = max(start, line.textStart()), min(end, line.textStart() + line.textLength())
+        if first >= last:
+            continue
+        if block.textDirection() == Qt.LayoutDirection.RightToLeft:
+            # Where directions mix, a position between two characters has two places: ask for the glyphs.
+            edges = [glyphs.boundingRect() for glyphs in line.glyphRuns(first, last - first)]
+            left = min((edge.left() for edge in edges), default=0) - CODE_PADDING / 2
+            right = max((edge.right() for edge in edges), default=0) + CODE_PADDING / 2
+        else:
+            left, right = _x(line, first) - CODE_PADDING, _x(line, last)
+        high = min(line.height() + 2, block.blockFormat().lineHeight() - 2)
+        left = max(left, -origin.x())
+        yield QRectF(origin.x() + left, origin.y() + line.y() + (line.height() - high) / 2, right - left, high)
 
 
 def _x(line: QTextLine, position: int) -> float:
-    x = line.cursorToX(position)
-    return x[0] if isinstance(x, tuple) else x
+    x: Any = line.cursorToX(position)
+    return float(x[0] if isinstance(x, tuple) else x)

@@ -23,6 +23,8 @@ from app.render.inline import Inline
 from app.theme import Theme
 
 _NUMBER = re.compile(r"[-+−±~≈<>]?\s?[$€£]?\s?\d[\d.,  ]*\s?(?:%|‰|[×xkKMG]|[kKMG]?B|ms|s|tok/s)?")
+BELOW_TABLE = 16
+"""Pixels between a table and what follows, in the table itself: Qt forgets the upper margin of the paragraph below."""
 _ROW_PADDING = 4
 _COLUMN_GAP = 32
 
@@ -61,6 +63,7 @@ class BookTable:
         layout.setCellSpacing(0)
         layout.setLeftMargin(left)
         layout.setTopMargin(gap)
+        layout.setBottomMargin(BELOW_TABLE * self._scale)
         table = cursor.insertTable(len(rows), columns, layout)
         for r, row in enumerate(rows):
             for c, (inline, align) in enumerate(row):
@@ -91,8 +94,7 @@ class BookTable:
         if align in ("center", "right"):
             block.setAlignment(Qt.AlignmentFlag.AlignHCenter if align == "center" else Qt.AlignmentFlag.AlignRight)
         at = cell.firstCursorPosition()
-        at.setBlockFormat(block)
-        at.setBlockCharFormat(text)
+        at.setBlockFormat(block)  # the character format of a cell's first paragraph is the cell's own: leave it
         self._inline.set(at, inline.children or [], text)
 
 

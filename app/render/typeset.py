@@ -111,7 +111,9 @@ class Typesetter:
                 case "blockquote_close":
                     self._quotes -= 1
                 case "table_open":
-                    self._set_table(found[at : next(i for i in range(at, len(found)) if found[i].type == "table_close")])
+                    self._set_table(
+                        found[at : next(i for i in range(at, len(found)) if found[i].type == "table_close")]
+                    )
 
     # -------------------------------------------------------------- paragraphs
 
@@ -143,7 +145,7 @@ class Typesetter:
         block.setProperty(PREFORMATTED, True)
         block.setLayoutDirection(Qt.LayoutDirection.LeftToRight)
         block.setTopMargin(block.topMargin() + PREFORMATTED_PADDING)
-        block.setBottomMargin(PREFORMATTED_PADDING)
+        block.setBottomMargin(2 * PREFORMATTED_PADDING)  # Qt takes the larger of two margins, not their sum
         block.setLeftMargin(block.leftMargin() + PREFORMATTED_PADDING)
         block.setRightMargin(PREFORMATTED_PADDING)
         self._begin(block, self._code)
