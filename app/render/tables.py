@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import pairwise
 
 from markdown_it.token import Token
 from PySide6.QtCore import Qt
@@ -101,7 +102,7 @@ class BookTable:
 def _rows(found: Sequence[Token]) -> list[list[tuple[Token, str]]]:
     """The cells as (inline token, alignment), every row as long as the heading."""
     rows: list[list[tuple[Token, str]]] = []
-    for token, inline in zip(found, found[1:], strict=False):
+    for token, inline in pairwise(found):
         if token.type == "tr_open":
             rows.append([])
         elif token.type in ("th_open", "td_open"):

@@ -1,5 +1,7 @@
 """Growing text and its segments."""
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -16,12 +18,24 @@ def whole(text: str) -> GrowingText:
 
 def pieces_of(text: str, cuts: list[int]) -> list[str]:
     edges = [0, *sorted(cut % (len(text) + 1) for cut in cuts), len(text)]
-    return [text[a:b] for a, b in zip(edges, edges[1:], strict=False)]
+    return [text[a:b] for a, b in pairwise(edges)]
 
 
 LINES = st.sampled_from(
     [
-        *("Words that stand alone.", "two  spaces  ", "", "", "  ", "# Heading", "## Second\t", "---", "===", "-", "=="),
+        *(
+            "Words that stand alone.",
+            "two  spaces  ",
+            "",
+            "",
+            "  ",
+            "# Heading",
+            "## Second\t",
+            "---",
+            "===",
+            "-",
+            "==",
+        ),
         *("- item", "  - nested", "* other", "1. one", "2. two", "   more", "10) ten", "- [ ] open", "- [x] done"),
         *("> quote", ">", "> - list in quote", "```", "```python", "````", "~~~", "~~~ sh", "   ```", "  ```py"),
         *("``", "`", "``` not`a fence", "    indented", "\tindented", "| a | b |", "|---|---|", "| 1 | 2 |", "a | b"),
