@@ -69,7 +69,7 @@ class MtpWish:
 
 @dataclass(frozen=True)
 class Message:
-    """One turn. `tokens` are the ids that a model generated for it, and `model` names that model.
+    """One turn. `tokens` are the ids that a model generated for it, and `model` is that model's `ModelInfo.path`.
 
     Where both are known and the same model reads the turn again, the ids are used as they are: text does not
     always encode back to the ids it came from, and a changed id would lose the reuse of everything after it.
@@ -334,11 +334,15 @@ class Unloaded:
 
 @dataclass(frozen=True)
 class Started:
-    """The reply has been accepted: its decision and seed stand from here on."""
+    """The reply has been accepted: its decision and seed stand from here on.
+
+    `opened_thinking`: the prompt itself opened a thought, so the reply's text begins inside one without a tag.
+    """
 
     id: int
     decision: Decision
     seed: int
+    opened_thinking: bool = False
 
 
 @dataclass(frozen=True)

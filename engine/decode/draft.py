@@ -51,6 +51,30 @@ class Head(Protocol):
     def make_caches(self) -> CacheSet: ...
 
 
+class Drafter(Protocol):
+    """Guesses what comes next from what the target has committed. `MtpChain` says what each method means."""
+
+    def observe(self, hidden: mx.array, tokens: mx.array, counts: Sequence[int]) -> None: ...
+
+    def prime(self) -> None: ...
+
+    def draft(
+        self,
+        newest: mx.array,
+        depth: int,
+        chooser: Chooser,
+        positions: Sequence[int],
+        seen: mx.array | None,
+    ) -> mx.array: ...
+
+    def mark(self) -> Any: ...
+
+    def rewind(self, mark: Any) -> None: ...
+
+    @property
+    def nbytes(self) -> int: ...
+
+
 @dataclass(frozen=True)
 class _Rows:
     """Target rows the head has not read: hidden states `[B, R, H]`, the tokens that made them `[B, R]`, and how

@@ -15,7 +15,7 @@ from typing import Any, Protocol, cast
 
 import mlx.core as mx
 
-from engine.decode.draft import Head, MtpChain, Target
+from engine.decode.draft import Drafter, Target
 from engine.decode.round import Decoder
 from engine.decode.sample import Chooser
 from engine.errors import RequestError
@@ -32,19 +32,20 @@ MAX_MARKS = 4
 class _Mark:
     length: int
     caches: Any
-    drafter: MtpChain | None
+    drafter: Drafter | None
     drafter_point: Any
 
 
 class Conversation:
     """What the engine remembers of one chat: the tokens its caches hold, the caches, the head's history, marks."""
 
-    def __init__(self, target: Target, head: Head | None) -> None:
+    def __init__(self, target: Target, make_drafter: Callable[[], Drafter] | None) -> None:
+        """`make_drafter` begins a drafter without history; None where the target has none."""
         self._target = target
-        self._head = head
+        self._make_drafter = make_drafter
         self.tokens: list[int] = []
         self.caches = target.make_caches()
-        self.drafter: MtpChain | None = None
+        self.drafter: Drafter | None = None
         self._marks: list[_Mark] = []
 
     def resume(self, prompt: Sequence[int], mtp: bool) -> int:
@@ -64,8 +65,8 @@ class Conversation:
         self._marks = [mark for mark in self._marks if mark.length <= len(self.tokens)]
         if not mtp:
             self.drafter = None
-        elif self.drafter is None and self._head is not None:
-            self.drafter = MtpChain(self._target, self._head)
+        elif self.drafter is None and self._make_drafter is not None:
+            self.drafter = self._make_drafter()
         return len(self.tokens)
 
     def _known_prefix(self, prompt: Sequence[int]) -> int | _Mark | None:

@@ -26,7 +26,7 @@ from typing import cast
 import mlx.core as mx
 
 from engine.decode.cache import CacheSet
-from engine.decode.draft import MtpChain, Target
+from engine.decode.draft import Drafter, Target
 from engine.decode.sample import Chooser
 from engine.decode.verify import Verdict, accepted_count
 
@@ -57,7 +57,7 @@ class Decoder:
         target: Target,
         caches: CacheSet,
         chooser: Chooser,
-        drafter: MtpChain | None,
+        drafter: Drafter | None,
         newest: mx.array,
         lengths: Sequence[int],
         seen: mx.array | None,

@@ -1,0 +1,293 @@
+"""The one MLX thread: commands in, events out.
+
+Everything that touches MLX happens on this thread, from import to exit: arrays that are not evaluated yet belong to
+the thread that made them. Only plain data crosses over. Events gather in a deque that the owner drains when it suits
+him (the window does so 30 times a second); a signal per token would starve an event loop.
+"""
+
+from __future__ import annotations
+
+import atexit
+import importlib
+import threading
+import traceback
+from collections import OrderedDict, deque
+from collections.abc import Callable, Sequence
+from queue import SimpleQueue
+from typing import TYPE_CHECKING
+
+from engine.errors import EngineError, report_of
+from engine.telemetry import Counters
+from engine.types import (
+    ErrorReport,
+    Event,
+    Failed,
+    Finished,
+    Loaded,
+    LoadFailed,
+    LoadProgress,
+    ModelInfo,
+    Ready,
+    Request,
+    Sampling,
+    Unloaded,
+    WorkerStopped,
+)
+
+if TYPE_CHECKING:
+    from engine.decode.loop import Conversation
+    from engine.model.load import LoadedModel
+    from engine.model.text import ChatText
+
+MAX_CONVERSATIONS = 4
+"""Chats whose caches are kept for a quick next turn; the one unused longest goes first."""
+
+Emit = Callable[[Event], None]
+
+
+class Worker:
+    """Owns the engine thread. Every method returns at once, except `wait` and `shutdown`."""
+
+    def __init__(self, imports: Sequence[str] = ()) -> None:
+        """`imports` are modules to import on the thread before MLX: imports that run on two threads at once hold
+        each other up, so a slow one of the owner's is better done here."""
+        self._imports = tuple(imports)
+        self._commands: SimpleQueue[Callable[[_Engine], None] | None] = SimpleQueue()
+        self._events: deque[Event] = deque()
+        self._arrived = threading.Event()
+        self._stopped: set[int] = set()
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="engine", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread. `Ready` follows when it takes commands; earlier ones are kept."""
+        self._thread.start()
+        # An interpreter that exits under a live MLX thread aborts; this runs before that.
+        atexit.register(self.shutdown)
+
+    def load(self, model: str, head: str | None = None) -> None:
+        """Load "guide", a folder, or a repo id that is on disk. Ends in `Loaded` or `LoadFailed`."""
+        self._commands.put(lambda engine: engine.load(model, head))
+
+    def generate(self, request: Request) -> None:
+        """Write a reply. Ends in `Finished` or `Failed`, always."""
+        self._commands.put(lambda engine: engine.generate(request))
+
+    def stop(self, request_id: int) -> None:
+        """End a reply within one round, or before it starts. What was written is kept."""
+        self._stopped.add(request_id)
+
+    def forget(self, chat: str) -> None:
+        """Free what is remembered of a chat that was closed."""
+        self._commands.put(lambda engine: engine.forget(chat))
+
+    def unload(self) -> None:
+        """Free the model. Ends in `Unloaded`, if there was one."""
+        self._commands.put(lambda engine: engine.unload())
+
+    def shutdown(self, timeout: float = 5.0) -> bool:
+        """Stop what runs and end the thread. False if it did not end within `timeout` seconds."""
+        self._closing.set()
+        self._commands.put(None)
+        if self._thread.ident is not None and threading.current_thread() is not self._thread:
+            self._thread.join(timeout)
+        atexit.unregister(self.shutdown)
+        return not self._thread.is_alive()
+
+    def drain(self) -> list[Event]:
+        """All events since the last call, in order."""
+        self._arrived.clear()
+        events = []
+        while self._events:
+            events.append(self._events.popleft())
+        return events
+
+    def wait(self, timeout: float) -> bool:
+        """Sleep until there are events, at most `timeout` seconds; whether there are."""
+        return self._arrived.wait(timeout)
+
+    # ------------------------------------------------------------ on the engine thread
+
+    def _emit(self, event: Event) -> None:
+        self._events.append(event)
+        self._arrived.set()
+
+    def _run(self) -> None:
+        error: ErrorReport | None = None
+        try:
+            for name in (*self._imports, "mlx_lm.utils"):
+                importlib.import_module(name)
+            engine = _Engine(self._emit, self._is_cancelled, self._closing.is_set)
+            self._emit(Ready())
+            while (command := self._commands.get()) is not None and not self._closing.is_set():
+                command(engine)
+            engine.unload()
+        except BaseException as failure:  # the thread must say that it ends, whatever ended it
+            error = _logged(failure)
+        finally:
+            _clear_streams()
+            self._emit(WorkerStopped(error))
+
+    def _is_cancelled(self, request_id: int) -> bool:
+        return request_id in self._stopped or self._closing.is_set()
+
+
+def _clear_streams() -> None:
+    """Without this, about every second process that used MLX on a thread aborts at exit."""
+    try:
+        import mlx.core as mx
+
+        mx.clear_streams()
+    except Exception:  # MLX never came up: there are no streams
+        traceback.print_exc()
+
+
+def _logged(failure: BaseException) -> ErrorReport:
+    """The report for people; the traceback of an unexpected one goes to the log."""
+    if not isinstance(failure, EngineError):
+        traceback.print_exception(failure)
+    return report_of(failure)
+
+
+class _Engine:
+    """The engine thread's own state: the model, and what is remembered of each chat."""
+
+    def __init__(self, emit: Emit, is_cancelled: Callable[[int], bool], closing: Callable[[], bool]) -> None:
+        import mlx.core as mx
+
+        from engine import device
+
+        self._emit = emit
+        self._is_cancelled = is_cancelled
+        self._closing = closing
+        self._mx = mx
+        info = mx.device_info() if mx.default_device() == mx.gpu else {}
+        limit = info.get("max_recommended_working_set_size")
+        working_set = int(limit) if limit else None
+        if working_set is not None:
+            mx.set_wired_limit(working_set)
+        self._device = device.probe(str(info.get("architecture", "")), working_set)
+        self._model: LoadedModel | None = None
+        self._text: ChatText | None = None
+        self._info: ModelInfo | None = None
+        self._conversations: OrderedDict[str, Conversation] = OrderedDict()
+
+    def load(self, model: str, head: str | None) -> None:
+        try:
+            self._load(model, head)
+        except BaseException as failure:
+            self._release()
+            self._emit(LoadFailed(model, _logged(failure)))
+            if not isinstance(failure, Exception):
+                raise
+
+    def _load(self, model: str, head: str | None) -> None:
+        from pathlib import Path
+
+        from engine.library.local import display_name, resolve
+        from engine.model.capability import inspect
+        from engine.model.load import load
+        from engine.model.text import ChatText
+
+        self._emit(LoadProgress(model, "Looking at the model", 0.0))
+        folder = resolve(model)
+        head_path = None if head is None else Path(head)
+        inspect(folder, head_path)  # what cannot work is said before the model in use is given up
+        self._release()
+
+        def progress(stage: str, fraction: float) -> None:
+            if self._closing():
+                raise EngineError("closing", "Loading was stopped.")
+            self._emit(LoadProgress(model, stage, fraction))
+
+        loaded = load(folder, head_path, progress)
+        text = ChatText(loaded.tokenizer, loaded.eos_ids, str(folder))
+        self._model, self._text = loaded, text
+        progress("Warming up", 0.95)
+        self._warm_up(loaded)
+        self._info = ModelInfo(
+            name=display_name(folder),
+            path=str(folder),
+            capability=loaded.capability,
+            device=self._device,
+            defaults=loaded.defaults,
+            has_template=text.has_template,
+        )
+        self._emit(Loaded(self._info))
+
+    def _warm_up(self, loaded: LoadedModel) -> None:
+        """Run a few rounds of each kind, so that kernels are compiled before anything is timed."""
+        from engine.decode.loop import Task, generate
+        from engine.decode.sample import Chooser
+        from engine.writing import Silence, blank_conversation
+
+        for depth in (0, 2) if loaded.head is not None else (0,):
+            task = Task(
+                prompt=[0] * 8,
+                turn_end=0,
+                chooser=Chooser(Sampling(temperature=1.0, top_k=20, top_p=0.95), [0]),
+                depth=depth,
+                end_tokens=frozenset(),
+                max_tokens=8,
+                context=loaded.capability.context,
+            )
+            generate(
+                blank_conversation(loaded),
+                loaded.target,
+                task,
+                Silence(),
+                Counters(),
+                on_prefill=lambda done, total, reused: None,
+                on_round=lambda stats: None,
+                cancelled=self._closing,
+            )
+
+    def generate(self, request: Request) -> None:
+        from engine.policy import decide
+        from engine.writing import ReplyWriter
+
+        writer: ReplyWriter | None = None
+        try:
+            if self._model is None or self._text is None:
+                raise EngineError(
+                    "no_model",
+                    "No model is loaded.",
+                    kept="Your message is kept.",
+                    next_step="Choose a model at the top of the window.",
+                )
+            decision = decide(self._device, self._model.capability, request.mtp)
+            writer = ReplyWriter(request, self._model, self._text, decision, self._emit)
+            reply = writer.run(self._conversation(request.chat), lambda: self._is_cancelled(request.id))
+            self._emit(Finished(request.id, reply))
+        except BaseException as failure:
+            partial = None if writer is None else writer.so_far("error")
+            self._emit(Failed(request.id, _logged(failure), partial))
+            if not isinstance(failure, Exception):
+                raise
+
+    def forget(self, chat: str) -> None:
+        if self._conversations.pop(chat, None) is not None:
+            self._mx.clear_cache()
+
+    def unload(self) -> None:
+        info = self._info
+        self._release()
+        if info is not None:
+            self._emit(Unloaded(info.path))
+
+    def _conversation(self, chat: str) -> Conversation:
+        """What is remembered of a chat, or a blank one; the chat unused longest is forgotten for it."""
+        from engine.writing import blank_conversation
+
+        assert self._model is not None
+        known = self._conversations.pop(chat, None) or blank_conversation(self._model)
+        self._conversations[chat] = known
+        while len(self._conversations) > MAX_CONVERSATIONS:
+            self._conversations.popitem(last=False)
+        return known
+
+    def _release(self) -> None:
+        """Free the model and everything computed with it."""
+        self._conversations.clear()
+        self._model = self._text = self._info = None
+        self._mx.clear_cache()

@@ -1,0 +1,170 @@
+"""One reply, from messages to text: where decoding and text meet.
+
+`ReplyWriter` encodes the conversation, runs the decoding loop and turns tokens into text deltas, statistics and in
+the end one `Reply`. It runs on the engine thread; what it emits is plain data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from engine.decode.draft import MtpChain
+from engine.decode.loop import Conversation, Task, generate
+from engine.decode.sample import Chooser, fresh_seed, validated
+from engine.model.load import LoadedModel
+from engine.model.text import ChatText, StopStrings, StreamDecoder
+from engine.telemetry import Counters
+from engine.types import (
+    Decision,
+    Event,
+    FinishReason,
+    PrefillProgress,
+    Reply,
+    Request,
+    RoundDone,
+    RoundStats,
+    Started,
+    TextDelta,
+)
+
+Emit = Callable[[Event], None]
+
+
+def blank_conversation(model: LoadedModel) -> Conversation:
+    """A conversation that knows nothing yet, with the model's own head as drafter where it has one."""
+    head = model.head
+    return Conversation(model.target, None if head is None else lambda: MtpChain(model.target, head))
+
+
+class TextOutput:
+    """Tokens in, visible text out; ends at a stop string.
+
+    Without stop strings decoding waits for `hand_out`, so that it overlaps with the round already running; with
+    them it has to happen in `scan`, since the text decides how many tokens are kept.
+    """
+
+    def __init__(self, decoder: StreamDecoder, stop: Sequence[str], show: Callable[[str, int], None]) -> None:
+        """`show(text, tokens)` gets each piece of new text and the number of tokens it came from."""
+        self._decoder = decoder
+        self._stop = StopStrings(stop) if stop else None
+        self._show = show
+        self._undecoded: list[int] = []
+        self._unshown: list[str] = []
+        self._shown_tokens = 0
+        self._hit = False
+        self.tokens: list[int] = []
+        self.text = ""
+
+    def scan(self, tokens: Sequence[int]) -> int | None:
+        """Take tokens; the number up to the one that completes a stop string, None if none does."""
+        for count, token in enumerate(tokens, start=1):
+            self.tokens.append(token)
+            if self._stop is None:
+                self._undecoded.append(token)
+                continue
+            visible, self._hit = self._stop.push(self._decoder.push(token))
+            self._unshown.append(visible)
+            if self._hit:
+                return count
+        return None
+
+    def hand_out(self) -> None:
+        """Show what has become readable."""
+        self._unshown += [self._decoder.push(token) for token in self._undecoded]
+        self._undecoded = []
+        self._flush()
+
+    def finish(self) -> None:
+        """Show what was held back: bytes of an unfinished character, the beginning of a stop string."""
+        if self._hit:
+            return
+        rest = self._decoder.finish()
+        if self._stop is not None:
+            visible, hit = self._stop.push(rest)
+            rest = visible if hit else visible + self._stop.finish()
+        self._unshown.append(rest)
+        self._flush()
+
+    def _flush(self) -> None:
+        text = "".join(self._unshown)
+        tokens = len(self.tokens) - self._shown_tokens
+        self._unshown, self._shown_tokens = [], len(self.tokens)
+        self.text += text
+        if text or tokens:
+            self._show(text, tokens)
+
+
+class Silence:
+    """An output that nobody reads, for warming up and measuring."""
+
+    def scan(self, tokens: Sequence[int]) -> int | None:
+        return None
+
+    def hand_out(self) -> None:
+        pass
+
+
+class ReplyWriter:
+    """Writes one reply and keeps what was measured about it."""
+
+    def __init__(self, request: Request, model: LoadedModel, text: ChatText, decision: Decision, emit: Emit) -> None:
+        """Raises RequestError for sampling values out of range, ModelError where the chat template fails."""
+        self._id = request.id
+        self._model = model
+        self._decision = decision
+        self._emit = emit
+        self._prompt = text.encode(request.messages)
+        self._seed = fresh_seed() if request.seed is None else request.seed & (2**64 - 1)
+        sampling = validated(request.sampling.over(model.defaults), model.target.vocabulary)
+        self._task = Task(
+            prompt=self._prompt.tokens,
+            turn_end=self._prompt.user_end,
+            chooser=Chooser(sampling, [self._seed]),
+            depth=decision.depth,
+            end_tokens=text.end_ids,
+            max_tokens=request.max_tokens,
+            context=model.capability.context,
+        )
+        self._counters = Counters()
+        self._output = TextOutput(text.decoder(), (*request.stop, *text.stop), self._show)
+
+    def run(self, conversation: Conversation, cancelled: Callable[[], bool]) -> Reply:
+        """Write the reply. Raises RequestError when the prompt does not fit, and whatever the model raises."""
+        self._emit(Started(self._id, self._decision, self._seed, self._prompt.opened_thinking))
+        outcome = generate(
+            conversation,
+            self._model.target,
+            self._task,
+            self._output,
+            self._counters,
+            on_prefill=lambda done, total, reused: self._emit(PrefillProgress(self._id, done, total, reused)),
+            on_round=self._count,
+            cancelled=cancelled,
+        )
+        self._output.finish()
+        reply = self.so_far(outcome.finish_reason)
+        return replace(reply, reused_tokens=outcome.reused, prefill_ms=outcome.prefill_ms)
+
+    def so_far(self, reason: FinishReason) -> Reply:
+        """The reply as far as it has come."""
+        stats = self._counters.snapshot()
+        return Reply(
+            text=self._output.text,
+            tokens=tuple(self._output.tokens),
+            finish_reason=reason,
+            seed=self._seed,
+            prompt_tokens=len(self._prompt.tokens),
+            reused_tokens=0,
+            prefill_ms=0.0,
+            decode_ms=stats.decode_ms,
+            stats=stats,
+            decision=self._decision,
+        )
+
+    def _show(self, text: str, tokens: int) -> None:
+        self._emit(TextDelta(self._id, text, tokens))
+
+    def _count(self, stats: RoundStats) -> None:
+        self._counters.add(stats)
+        self._emit(RoundDone(self._id, stats, self._counters.snapshot()))
