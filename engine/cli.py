@@ -1,0 +1,406 @@
+"""The command line: `foreword` opens the window, `foreword chat` and `foreword generate` do without one.
+
+It drives the same worker as the window does. Nothing heavy is imported here, so that help, a wrong option and
+`--version` answer at once: MLX comes up on the worker's thread.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from types import FrameType, TracebackType
+from typing import Any
+
+from engine.errors import EngineError
+from engine.types import (
+    MAX_DEPTH,
+    ErrorReport,
+    Event,
+    Failed,
+    Finished,
+    Loaded,
+    LoadFailed,
+    LoadProgress,
+    Message,
+    ModelInfo,
+    MtpWish,
+    PrefillProgress,
+    Reply,
+    Request,
+    SamplingChoice,
+    TextDelta,
+    WorkerStopped,
+)
+from engine.worker import Worker
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command. 0 when it did its work, 1 after an error, 130 after Ctrl-C; wrong usage exits with 2."""
+    for stream in (sys.stdin, sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")  # a terminal that lacks a character must not end a reply
+    args = _parser().parse_args(argv)
+    try:
+        code: int = args.run(args)
+        sys.stdout.flush()
+        return code
+    except EngineError as error:
+        print(error.report, file=sys.stderr)
+        return 1
+    except BrokenPipeError:  # whoever read the output has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except KeyboardInterrupt:
+        print(file=sys.stderr)
+        return 130
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="foreword",
+        description="A local chat app that reads ahead. Without a command it opens the window.",
+    )
+    parser.set_defaults(run=_window)
+    parser.add_argument("--version", action=_Version, nargs=0, help="show the version and leave")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND")
+    model = "`guide` (the small model in the box), a model folder, or a repo id that is on this machine"
+
+    chat = commands.add_parser("chat", help="chat in the terminal")
+    chat.set_defaults(run=_chat)
+    chat.add_argument("model", metavar="MODEL", nargs="?", default="guide", help=model)
+
+    generate = commands.add_parser("generate", help="write one reply")
+    generate.set_defaults(run=_generate)
+    add = generate.add_argument
+    add("model", metavar="MODEL", help=model)
+    add("--prompt", metavar="TEXT", required=True, help="the message to answer; - reads it from the input")
+    add("--system", metavar="TEXT", default="", help="instructions for the model")
+    add("--seed", metavar="N", type=int, help="repeats a reply exactly; drawn fresh if not given")
+    add("--temperature", metavar="F", type=float, help="0 always takes the likeliest token")
+    add("--top-k", metavar="N", type=int, help="choose among the N likeliest tokens")
+    add("--top-p", metavar="F", type=float, help="choose among the likeliest tokens that make up this share")
+    add("--min-p", metavar="F", type=float, help="drop tokens less likely than this share of the likeliest")
+    add("--repetition-penalty", metavar="F", type=float, help="1 is off")
+    add("--max-tokens", metavar="N", type=_max_tokens, default=-1, help="end the reply after N tokens")
+    add("--stop", metavar="S", action="append", default=[], help="end the reply at this text (repeatable)")
+    add("--mtp", choices=("auto", "on", "off"), default="auto", help="whether to read ahead (default: auto)")
+    add("--depth", metavar=f"auto|1-{MAX_DEPTH}", type=_depth, help="drafts per round (default: auto)")
+    add("--head", metavar="PATH", help="a file or folder with the model's MTP head, if it is shipped apart")
+    add("--json", action="store_true", help="print the reply and its figures as one JSON object")
+    return parser
+
+
+class _Version(argparse.Action):
+    """Looked up only when asked for: reading a package's metadata takes longer than all the rest."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        from importlib.metadata import version
+
+        print(f"foreword {version('foreword')}")
+        parser.exit()
+
+
+def _depth(text: str) -> int | None:
+    if text == "auto":
+        return None
+    if not text.isdecimal() or not 1 <= int(text) <= MAX_DEPTH:
+        raise argparse.ArgumentTypeError(f"{text!r} is neither auto nor a number from 1 to {MAX_DEPTH}")
+    return int(text)
+
+
+def _max_tokens(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of tokens, 1 or more")
+    return int(text)
+
+
+# ---------------------------------------------------------------- commands
+
+
+def _window(_: argparse.Namespace) -> int:
+    if not _has_display():
+        print("There is no display for the window, so here is the chat in the terminal.", file=sys.stderr)
+        return _chat(argparse.Namespace(model="guide"))
+    from app.main import main as open_window  # type: ignore[import-untyped]
+
+    return int(open_window() or 0)
+
+
+def _has_display() -> bool:
+    """Only Linux may lack one. Qt can be told to do without."""
+    variables = ("DISPLAY", "WAYLAND_DISPLAY", "QT_QPA_PLATFORM")
+    return not sys.platform.startswith("linux") or any(os.environ.get(name) for name in variables)
+
+
+def _chat(args: argparse.Namespace) -> int:
+    """Hold a chat in the terminal; with something else than a terminal as input, answer that and leave."""
+    asked = None if sys.stdin.isatty() else sys.stdin.read().strip()
+    if asked == "":
+        return 0
+    with _Engine() as engine:
+        model = engine.load(args.model)
+        if asked is not None:
+            return _say(engine, model, [Message("user", asked)])[1]
+        import readline  # noqa: F401  # input() then has a history and can be edited
+
+        print(f"{model.name} is ready. Ctrl-C stops a reply, Ctrl-D leaves.", file=sys.stderr)
+        messages: list[Message] = []
+        while (question := _asked()) is not None:
+            if question:
+                messages, _ = _say(engine, model, [*messages, Message("user", question)])
+        return 0
+
+
+def _asked() -> str | None:
+    """What is typed next; None at the end of input. Ctrl-C drops the line."""
+    try:
+        return input("\n> ").strip()
+    except KeyboardInterrupt:
+        return ""
+    except EOFError:
+        print()
+        return None
+
+
+def _say(engine: _Engine, model: ModelInfo, messages: list[Message]) -> tuple[list[Message], int]:
+    """Stream the reply to the last message. Gives the messages to go on with (a question that could not be answered
+    is left out, or it would fail again and again) and an exit code."""
+    printer = _Printer()
+    try:
+        reply = engine.reply(Request(engine.next_id(), chat="terminal", messages=tuple(messages)), printer)
+    except _ReportedError as failed:
+        printer.end_line()
+        print(failed.report, file=sys.stderr)
+        return messages[:-1], 1
+    printer.end_line()
+    print(stats_line(reply), file=sys.stderr)
+    return [*messages, Message("assistant", reply.text, reply.tokens, model.path)], 0
+
+
+def _generate(args: argparse.Namespace) -> int:
+    prompt = sys.stdin.read() if args.prompt == "-" else args.prompt
+    system = [Message("system", args.system)] if args.system else []
+    sampling = SamplingChoice(
+        temperature=args.temperature,
+        top_k=args.top_k,
+        top_p=args.top_p,
+        min_p=args.min_p,
+        repetition_penalty=args.repetition_penalty,
+    )
+    partial: Reply | None = None
+    try:
+        with _Engine() as engine:
+            engine.load(args.model, args.head)
+            request = Request(
+                engine.next_id(),
+                chat="generate",
+                messages=(*system, Message("user", prompt)),
+                sampling=sampling,
+                seed=args.seed,
+                max_tokens=args.max_tokens,
+                stop=tuple(args.stop),
+                mtp=MtpWish(args.mtp, args.depth),
+            )
+            printer = _Printer(quiet=args.json)
+            try:
+                reply = engine.reply(request, printer)
+            except _ReportedError as failed:
+                partial = failed.partial
+                raise
+            finally:
+                printer.end_line()
+    except EngineError as error:
+        if not args.json:
+            raise
+        print(json.dumps(error_json(error.report, partial), indent=2))
+        return 1
+    if args.json:
+        print(json.dumps(reply_json(reply), indent=2))
+    elif sys.stderr.isatty():
+        print(stats_line(reply), file=sys.stderr)
+    return 0
+
+
+# ---------------------------------------------------------------- what is printed
+
+
+def reply_json(reply: Reply) -> dict[str, Any]:
+    """A reply as published: figures are None where there was nothing to measure. Keys are only ever added."""
+    stats = reply.stats
+    return {
+        "text": reply.text,
+        "tokens": list(reply.tokens),
+        "finish_reason": reply.finish_reason,
+        "seed": reply.seed,
+        "prompt_tokens": reply.prompt_tokens,
+        "prefill_ms": reply.prefill_ms,
+        "decode_ms": reply.decode_ms,
+        "tokens_per_second": stats.tokens_per_second,
+        "rounds": stats.rounds,
+        "drafted": stats.drafted,
+        "evaluated": stats.evaluated,
+        "accepted": stats.accepted,
+        "accepted_by_position": [
+            {"evaluated": count.evaluated, "accepted": count.accepted} for count in stats.by_position
+        ],
+        "tokens_per_round": stats.tokens_per_round,
+        "receipt": reply.decision.receipt.to_json(),
+    }
+
+
+def error_json(report: ErrorReport, partial: Reply | None) -> dict[str, Any]:
+    """An error as published, beside what was written before it."""
+    error = {"code": report.code, "what": report.what, "kept": report.kept, "next_step": report.next_step}
+    return {**({} if partial is None else reply_json(partial)), "finish_reason": "error", "error": error}
+
+
+def stats_line(reply: Reply) -> str:
+    """Speed, and what drafting was worth or why there was none: "61 tok/s · 143 tokens · 2.41 tokens per round …"."""
+    stats = reply.stats
+    parts = []
+    if stats.tokens_per_second is not None:
+        parts.append(f"{stats.tokens_per_second:.{0 if stats.tokens_per_second >= 10 else 1}f} tok/s")
+    parts.append(f"{stats.tokens} token{'' if stats.tokens == 1 else 's'}")
+    if reply.decision.mode == "plain":
+        parts.append(reply.decision.sentence)
+    elif stats.tokens_per_round is not None and stats.acceptance is not None:
+        parts.append(f"{stats.tokens_per_round:.2f} tokens per round")
+        parts.append(f"{stats.acceptance:.0%} of drafts accepted")
+    if reply.finish_reason in ("length", "cancelled"):
+        parts.append("ended at the token limit" if reply.finish_reason == "length" else "stopped")
+    return f"[{' · '.join(parts)}]"
+
+
+class _Printer:
+    """Writes a reply to the output as it grows, and passing notes to a terminal in between."""
+
+    # Escape sequences in a reply could move the cursor or rename the terminal's window.
+    _CONTROLS = dict.fromkeys(c for c in (*range(32), *range(127, 160)) if chr(c) not in "\n\t")
+
+    def __init__(self, *, quiet: bool = False) -> None:
+        """`quiet` keeps the reply to itself."""
+        self._quiet = quiet
+        self._notes = sys.stderr.isatty()
+        self._noted = False
+        self._filtered = sys.stdout.isatty()
+        self._at_line_start = True
+
+    def text(self, text: str) -> None:
+        if not text or self._quiet:
+            return
+        self.clear_note()
+        sys.stdout.write(text.translate(self._CONTROLS) if self._filtered else text)
+        sys.stdout.flush()
+        self._at_line_start = text.endswith("\n")
+
+    def end_line(self) -> None:
+        self.clear_note()
+        if not self._at_line_start:
+            self.text("\n")
+
+    def note(self, note: str) -> None:
+        """Show a line that the next one or the reply replaces."""
+        if self._notes and self._at_line_start:
+            sys.stderr.write(f"\r\x1b[K{note}")
+            sys.stderr.flush()
+            self._noted = True
+
+    def clear_note(self) -> None:
+        if self._noted:
+            self._noted = False
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
+
+
+# ---------------------------------------------------------------- the worker, one step at a time
+
+
+class _ReportedError(EngineError):
+    """An error that the worker reported; `partial` is what had been written of a reply."""
+
+    def __init__(self, report: ErrorReport, partial: Reply | None = None) -> None:
+        super().__init__(report.code, report.what, kept=report.kept, next_step=report.next_step, detail=report.detail)
+        self.partial = partial
+
+
+class _Engine:
+    """A worker whose every answer is waited for."""
+
+    def __init__(self) -> None:
+        self._worker = Worker()
+        self._events = self._all_events()
+        self._requests = 0
+
+    def __enter__(self) -> _Engine:
+        self._worker.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._worker.shutdown()
+
+    def next_id(self) -> int:
+        self._requests += 1
+        return self._requests
+
+    def load(self, model: str, head: str | None = None) -> ModelInfo:
+        """Raises `EngineError` if the model cannot be loaded."""
+        printer = _Printer()
+        self._worker.load(model, head)
+        for event in self._events:
+            match event:
+                case LoadProgress(stage=stage, fraction=fraction):
+                    printer.note(f"{stage}… {fraction:.0%}")
+                case Loaded(info=info):
+                    printer.clear_note()
+                    return info
+                case LoadFailed(error=report):
+                    printer.clear_note()
+                    raise _ReportedError(report)
+        raise AssertionError("events end with an error")
+
+    def reply(self, request: Request, printer: _Printer) -> Reply:
+        """Stream a reply to the printer. Ctrl-C ends it early. Raises `_ReportedError`."""
+        self._worker.generate(request)
+        with _interrupt_calls(lambda: self._worker.stop(request.id)):
+            for event in self._events:
+                match event:
+                    case PrefillProgress(done=done, total=total, reused=reused) if total > reused:
+                        printer.note(f"Reading your message… {(done - reused) / (total - reused):.0%}")
+                    case TextDelta(text=text):
+                        printer.text(text)
+                    case Finished(reply=reply):
+                        return reply
+                    case Failed(error=report, partial=partial):
+                        raise _ReportedError(report, partial)
+        raise AssertionError("events end with an error")
+
+    def _all_events(self) -> Iterator[Event]:
+        """Events as they come. Raises `_ReportedError` when the worker has ended."""
+        while True:
+            self._worker.wait(1.0)
+            for event in self._worker.drain():
+                if isinstance(event, WorkerStopped):
+                    raise _ReportedError(event.error or ErrorReport("stopped", "The engine has stopped."))
+                yield event
+
+
+@contextmanager
+def _interrupt_calls(stop: Callable[[], None]) -> Iterator[None]:
+    """Ctrl-C calls `stop` once, in the place of KeyboardInterrupt; a second one interrupts as usual."""
+
+    def handle(signum: int, frame: FrameType | None) -> None:
+        signal.signal(signal.SIGINT, previous)
+        stop()
+
+    previous = signal.signal(signal.SIGINT, handle)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, previous)
