@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from engine.decode.draft import MtpChain
 from engine.decode.loop import Conversation, Task, generate
 from engine.decode.sample import Chooser, fresh_seed, validated
-from engine.model.load import LoadedModel
 from engine.model.text import ChatText, StopStrings, StreamDecoder
 from engine.telemetry import Counters
 from engine.types import (
@@ -27,6 +27,9 @@ from engine.types import (
     Started,
     TextDelta,
 )
+
+if TYPE_CHECKING:
+    from engine.model.load import LoadedModel
 
 Emit = Callable[[Event], None]
 

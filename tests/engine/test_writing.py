@@ -1,0 +1,70 @@
+"""Tokens become text: when it is shown, and where a stop string ends it."""
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.writing import TextOutput
+
+
+class LetterDecoder:
+    """Token 65 is "A", and so on; shows each letter one token late, as a split character would."""
+
+    def __init__(self) -> None:
+        self._held = ""
+
+    def push(self, token: int) -> str:
+        shown, self._held = self._held, chr(token)
+        return shown
+
+    def finish(self) -> str:
+        shown, self._held = self._held, ""
+        return shown
+
+
+def written(rounds: Sequence[str], stop: Sequence[str] = ()) -> tuple[TextOutput, list[tuple[str, int]], bool]:
+    shown: list[tuple[str, int]] = []
+    output = TextOutput(LetterDecoder(), stop, lambda text, tokens: shown.append((text, tokens)))
+    for letters in rounds:
+        hit = output.scan([ord(letter) for letter in letters])
+        output.hand_out()
+        if hit is not None:
+            output.finish()
+            return output, shown, True
+    output.finish()
+    return output, shown, False
+
+
+def test_text_is_shown_as_it_is_handed_out_with_the_tokens_it_came_from() -> None:
+    output, shown, _ = written(["A", "BCD", "E"])
+    assert shown == [("", 1), ("ABC", 3), ("D", 1), ("E", 0)]
+    assert output.text == "ABCDE"
+
+
+@pytest.mark.parametrize("rounds", [["ABxyC"], ["A", "Bx", "yC"], ["ABx", "y", "C"]])
+def test_a_stop_string_ends_text_and_tokens_wherever_rounds_fall(rounds: list[str]) -> None:
+    output, shown, hit = written([*rounds, "DE"], stop=["xy"])
+    assert hit
+    assert output.text == "AB" == "".join(text for text, _ in shown)
+
+
+def test_half_a_stop_string_is_text_when_the_reply_ends() -> None:
+    output, _, hit = written(["ABx"], stop=["xy"])
+    assert not hit
+    assert output.text == "ABx"
+
+
+@given(
+    text=st.text("AB", max_size=30),
+    cuts=st.lists(st.integers(0, 30), max_size=8),
+    stop=st.lists(st.text("AB", min_size=1, max_size=4), max_size=2),
+)
+def test_how_tokens_are_grouped_into_rounds_changes_nothing(text: str, cuts: list[int], stop: list[str]) -> None:
+    edges = sorted({0, len(text), *(cut for cut in cuts if cut < len(text))})
+    rounds = [text[a:b] for a, b in zip(edges, edges[1:], strict=False)]
+    grouped, shown, grouped_hit = written(rounds, stop)
+    single, _, single_hit = written(list(text), stop)
+    assert (grouped.text, grouped.tokens, grouped_hit) == (single.text, single.tokens, single_hit)
+    assert sum(tokens for _, tokens in shown) == len(grouped.tokens)
