@@ -249,11 +249,12 @@ def repaired(messages: Iterable[Message]) -> list[Message]:
     """The messages as strict templates want them: system first, then user and assistant in turn.
 
     A reply that was stopped before its first word, or a deleted message, leaves two turns of a kind in a row; they
-    become one. Empty replies and an empty system are left out.
+    become one. Empty replies and an empty system are left out, and so is a thought that was cut off, for its tag
+    would stay open; only the last reply keeps it, to be continued.
     """
     turns: list[Message] = []
-    ordered = sorted(messages, key=lambda message: message.role != "system")
-    for message in ordered:
+    *earlier, last = sorted(messages, key=lambda message: message.role != "system") or [Message("system", "")]
+    for message in (*map(_without_open_thought, earlier), last):
         if not message.content and message.role != "user":
             continue
         if turns and turns[-1].role == message.role:
@@ -264,6 +265,13 @@ def repaired(messages: Iterable[Message]) -> list[Message]:
                 turns.append(Message("user", ""))
             turns.append(message)
     return turns
+
+
+def _without_open_thought(message: Message) -> Message:
+    opened = message.content.rfind(OPEN_THINKING)
+    if message.role != "assistant" or opened <= message.content.rfind(CLOSE_THINKING):
+        return message
+    return Message("assistant", message.content[:opened].rstrip())
 
 
 def _system_folded(turns: list[Message]) -> list[Message]:

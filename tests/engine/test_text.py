@@ -254,6 +254,14 @@ def test_t07_two_user_turns_in_a_row_become_one() -> None:
     assert spelled(prompt.tokens) == "<|im_start|>user\none\n\ntwo<|im_end|>\n<|im_start|>assistant\n"
 
 
+def test_th03_a_thought_that_was_cut_off_is_not_sent_with_its_tag_open() -> None:
+    prompt = chat_text().encode([user("one"), reply("Well.\n<think>but", ids("Well.\n<think>but")), user("two")])
+    assert "<|im_start|>assistant\nWell.<|im_end|>" in spelled(prompt.tokens)
+    assert id_of("<think>") not in prompt.tokens
+    only_thought = chat_text().encode([user("one"), reply("<think>but"), user("two")])
+    assert only_thought.tokens == chat_text().encode([user("one\n\ntwo")]).tokens
+
+
 @pytest.mark.parametrize(
     ("roles", "expected"),
     [
