@@ -28,13 +28,14 @@ Config = Mapping[str, Any]
 class HeadTensor:
     """One tensor of a head under its MLX name: its shape in symbols, and what it is.
 
-    "linear" may be stored quantised; "norm" is an RMSNorm weight of the family's norm convention. `only_if` names a
-    config flag without which the tensor does not exist.
+    "linear" may be stored quantised. The three kinds of RMSNorm weight follow the family's norm convention: those
+    of the block, those that damp the head's two inputs, and the one before the vocabulary. `only_if` names a config
+    flag without which the tensor does not exist.
     """
 
     key: str
     shape: tuple[str, ...]
-    kind: Literal["linear", "norm", "bias"] = "linear"
+    kind: Literal["linear", "bias", "block_norm", "input_norm", "final_norm"] = "linear"
     only_if: str = ""
 
 
@@ -85,8 +86,8 @@ _ATTENTION = (
     HeadTensor("layers.0.self_attn.k_proj.weight", ("K", "H")),
     HeadTensor("layers.0.self_attn.v_proj.weight", ("K", "H")),
     HeadTensor("layers.0.self_attn.o_proj.weight", ("H", "Q")),
-    HeadTensor("layers.0.self_attn.q_norm.weight", ("D",), "norm"),
-    HeadTensor("layers.0.self_attn.k_norm.weight", ("D",), "norm"),
+    HeadTensor("layers.0.self_attn.q_norm.weight", ("D",), "block_norm"),
+    HeadTensor("layers.0.self_attn.k_norm.weight", ("D",), "block_norm"),
     HeadTensor("layers.0.self_attn.q_proj.bias", ("2Q",), "bias", only_if="attention_bias"),
     HeadTensor("layers.0.self_attn.k_proj.bias", ("K",), "bias", only_if="attention_bias"),
     HeadTensor("layers.0.self_attn.v_proj.bias", ("K",), "bias", only_if="attention_bias"),
@@ -94,11 +95,11 @@ _ATTENTION = (
 )
 _AROUND = (
     HeadTensor("fc.weight", ("H", "2H")),
-    HeadTensor("pre_fc_norm_embedding.weight", ("H",), "norm"),
-    HeadTensor("pre_fc_norm_hidden.weight", ("H",), "norm"),
-    HeadTensor("norm.weight", ("H",), "norm"),
-    HeadTensor("layers.0.input_layernorm.weight", ("H",), "norm"),
-    HeadTensor("layers.0.post_attention_layernorm.weight", ("H",), "norm"),
+    HeadTensor("pre_fc_norm_embedding.weight", ("H",), "input_norm"),
+    HeadTensor("pre_fc_norm_hidden.weight", ("H",), "input_norm"),
+    HeadTensor("norm.weight", ("H",), "final_norm"),
+    HeadTensor("layers.0.input_layernorm.weight", ("H",), "block_norm"),
+    HeadTensor("layers.0.post_attention_layernorm.weight", ("H",), "block_norm"),
 )
 _DENSE_MLP = (
     HeadTensor("layers.0.mlp.gate_proj.weight", ("I", "H")),

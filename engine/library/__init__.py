@@ -1,0 +1,1 @@
+"""Models on this Mac: where they are and what they are called."""

@@ -1,0 +1,54 @@
+"""Models that are already on this computer: from what a person typed to the folder, and back to a name."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from engine.errors import ModelError
+
+GUIDE = "guide"
+"""What the model in the box is called."""
+
+GUIDE_FOLDER = Path(__file__).parents[2] / "resources" / "models" / GUIDE
+
+
+def resolve(name: str) -> Path:
+    """The folder of the model that `name` means: "guide", a folder, or a repo id in the Hugging Face cache.
+
+    Nothing is downloaded and no server is asked. Whether the folder holds a usable model is not looked at. Raises
+    ModelError (model_missing) where there is none.
+    """
+    if name.strip().lower() == GUIDE:
+        return GUIDE_FOLDER
+    path = Path(name).expanduser()
+    if name.strip() and path.exists():
+        return path.absolute()
+    if re.fullmatch(r"[\w.-]+/[\w.-]+", name) and (snapshot := _snapshot(name)) is not None:
+        return snapshot
+    raise ModelError(
+        "model_missing",
+        f"There is no model “{name}” on this computer.",
+        next_step="Give the path of a model folder, the id of a model that is already downloaded, or “guide”.",
+    )
+
+
+def display_name(folder: Path) -> str:
+    """What people call the model in `folder`: "Guide", the repo's name for a cached one, else the folder's name."""
+    if folder.absolute() == GUIDE_FOLDER:
+        return GUIDE.capitalize()
+    # The cache keeps <cache>/models--<owner>--<name>/snapshots/<commit>.
+    if folder.parent.name == "snapshots" and folder.parents[1].name.startswith("models--"):
+        return folder.parents[1].name.rpartition("--")[2]
+    return folder.absolute().name
+
+
+def _snapshot(repo: str) -> Path | None:
+    from huggingface_hub import try_to_load_from_cache
+    from huggingface_hub.errors import HFValidationError
+
+    try:
+        config = try_to_load_from_cache(repo, "config.json")
+    except HFValidationError:
+        return None
+    return Path(config).parent if isinstance(config, str) else None

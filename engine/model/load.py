@@ -1,0 +1,300 @@
+"""A model folder -> a model that is ready to decode: target, head, tokenizer, all of it in memory.
+
+The target comes through mlx-lm's own loader, with this family's classes; the head is a module of its own, embedded
+or sidecar alike, since inside the target it fails wherever its keys or its quantisation are not the target's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import mlx.core as mx
+import mlx.nn as nn
+from mlx.utils import tree_flatten, tree_map_with_path
+from mlx_lm import utils as mlx_lm_utils
+
+from engine.errors import EngineError, ModelError
+from engine.model import qwen
+from engine.model.capability import ModelFiles, RefusalCode, capability_of, read_folder, read_json
+from engine.model.families import Family, family_of
+from engine.model.head_files import HeadError, find_head, is_sidecar_file
+from engine.model.head_weights import HeadWeights, read_head
+from engine.model.plain import PlainTarget
+from engine.model.tensor_files import DOWNLOAD_AGAIN, read_header
+from engine.types import Capability, Refusal, Sampling
+
+Progress = Callable[[str, float], None]
+"""Called with a short phrase for people and the fraction that is done, 0 to 1. What it raises ends the loading."""
+
+PIECE = 256 * 1024 * 1024
+"""Bytes read between two calls of `Progress`."""
+
+# The shares of the whole that the steps of loading end at, roughly as long as they take for a large model.
+READ_BY, TARGET_BY, HEAD_BY = 0.05, 0.85, 0.9
+
+
+@dataclass(frozen=True)
+class LoadedModel:
+    """Everything a reply needs of a model. `head` is None where MTP is refused; `capability` then says why.
+
+    `eos_ids` are the ids that end a reply: what config, generation config and tokenizer name, together.
+    """
+
+    target: qwen.QwenTarget | PlainTarget
+    head: qwen.QwenHead | None
+    tokenizer: Any
+    config: dict[str, Any]
+    capability: Capability
+    defaults: Sampling
+    eos_ids: frozenset[int]
+
+
+@dataclass(frozen=True)
+class Builder:
+    """How a family of the registry is built: mlx-lm's classes with this engine's changes, the target, the head."""
+
+    model_classes: Callable[[dict[str, Any]], tuple[type[nn.Module], type]]
+    target: Callable[[Any], qwen.QwenTarget]
+    head: Callable[[Any], qwen.QwenHead]
+
+
+_QWEN = Builder(qwen.model_classes, qwen.QwenTarget, lambda model: qwen.QwenHead(model.language_model.args))
+
+BUILDERS = {"qwen3_5": _QWEN, "qwen3_5_moe": _QWEN}
+"""By family name, one for each entry of the registry."""
+
+
+def load(folder: Path, head_path: Path | None, progress: Progress, dtype: mx.Dtype | None = None) -> LoadedModel:
+    """Load the model in `folder`, with the head from `head_path` if one is named, and evaluate all of it.
+
+    `dtype` is what floating-point weights are cast to. None keeps them as stored on a GPU, and makes them float32 on
+    a CPU, which has no fast 16-bit arithmetic. Packed weights stay packed. Raises ModelError with what `inspect`
+    raises, or unsupported_cache, remote_code_refused, load_failed.
+    """
+    progress("Reading the folder", 0.0)
+    files = read_folder(folder)
+    capability = capability_of(files, head_path)
+    family = family_of(files.config)
+    if dtype is None and mx.default_device() == mx.cpu:
+        dtype = mx.float32
+
+    model, config = _load_target(files, family)
+    progress("Loading weights", READ_BY)
+    _evaluate(model, dtype, lambda done: progress("Loading weights", READ_BY + (TARGET_BY - READ_BY) * done))
+    builder = BUILDERS[family.name] if family else None
+    target = builder.target(model) if builder else PlainTarget(model, config)
+
+    head = None
+    if family and builder and capability.head:
+        progress("Loading the MTP head", TARGET_BY)
+        try:
+            head = _load_head(files, family, head_path, model, builder)
+        except HeadError as error:
+            capability = replace(capability, head=None, refusal=Refusal(error.code, error.sentence))
+        else:
+            _evaluate(head, dtype, lambda done: None)
+
+    progress("Loading the tokenizer", HEAD_BY)
+    generation = _generation_config(files.folder)
+    tokenizer = _load_tokenizer(files.folder)
+    return LoadedModel(
+        target=target,
+        head=head,
+        tokenizer=tokenizer,
+        config=config,
+        capability=capability,
+        defaults=sampling_defaults(generation),
+        eos_ids=eos_ids(files.config, generation, tokenizer),
+    )
+
+
+# ---------------------------------------------------------------- target and head
+
+
+def _load_target(files: ModelFiles, family: Family | None) -> tuple[nn.Module, dict[str, Any]]:
+    def model_classes(config: dict[str, Any]) -> tuple[type[nn.Module], type]:
+        # `_get_classes` is what `load_model` itself falls back on; it has no public name.
+        base = BUILDERS[family.name].model_classes if family else mlx_lm_utils._get_classes
+        model, args = base(config)
+        return _without_sidecar(model, _sidecar_keys(files)), args
+
+    try:
+        model, config = mlx_lm_utils.load_model(
+            files.folder, lazy=True, get_model_classes=model_classes, trust_remote_code=False
+        )
+    except EngineError:
+        raise
+    except Exception as error:  # mlx-lm raises whatever a family's code runs into
+        raise _load_failed("This model could not be loaded.", error) from error
+    return model, config
+
+
+def _sidecar_keys(files: ModelFiles) -> frozenset[str]:
+    """Keys that mlx-lm would read into the target from a head's file, because its name matches `model*.safetensors`."""
+    own = {tensor.name for tensor in files.target}
+    beside = [file for file in files.folder.glob("model*.safetensors") if is_sidecar_file(file)]
+    return frozenset(tensor.name for file in beside for tensor in read_header(file)) - own
+
+
+def _without_sidecar(model: type[nn.Module], keys: frozenset[str]) -> type[nn.Module]:
+    """The model class, setting the keys of a sidecar aside before it looks at its weights."""
+    if not keys:
+        return model
+
+    class WithoutSidecar(model):  # type: ignore[misc, valid-type]
+        def sanitize(self, weights: dict[str, mx.array]) -> dict[str, mx.array]:
+            weights = {key: value for key, value in weights.items() if key not in keys}
+            return super().sanitize(weights) if hasattr(super(), "sanitize") else weights
+
+    return WithoutSidecar
+
+
+def _load_head(
+    files: ModelFiles, family: Family, head_path: Path | None, model: nn.Module, builder: Builder
+) -> qwen.QwenHead:
+    """The head as a module with its weights, lazy. Raises HeadError where they cannot be used."""
+    found = find_head(family, files.target, files.folder, head_path)
+    if found is None:
+        raise HeadError(RefusalCode.MISSING_HEAD_WEIGHTS, "The MTP head is no longer there.")
+    weights = read_head(family, files.config, found, target_gains(family, files.config, model))
+    head = builder.head(model)
+    fill(head, weights)
+    return head
+
+
+def fill(head: nn.Module, weights: HeadWeights) -> None:
+    """Put weights into a head module, quantising its layers as they are packed. Raises HeadError if they do not fit."""
+
+    def packing(path: str, module: nn.Module) -> bool | dict[str, Any]:
+        found = weights.packings.get(path)
+        return False if found is None else {"bits": found.bits, "group_size": found.group, "mode": found.mode}
+
+    try:
+        nn.quantize(head, class_predicate=packing)
+        head.load_weights(list(weights.arrays.items()), strict=True)
+    except ValueError as error:
+        raise HeadError(RefusalCode.UNSUPPORTED_HEAD, "The MTP head does not fit this model.", str(error)) from error
+    head.eval()
+
+
+def target_gains(family: Family, config: Mapping[str, Any], model: nn.Module) -> dict[str, float]:
+    """The usual mean of the target's norm weights, by the head's key for the same kind of norm."""
+    stored = _arrays(model)
+    gains = {}
+    for key, (tensor, _) in family.contract(config).items():
+        if tensor.kind == "block_norm":
+            ending = "." + key.split(".", 2)[2]
+        elif tensor.kind == "final_norm":
+            ending = ".model." + key
+        else:
+            continue
+        if means := [float(array.astype(mx.float32).mean()) for name, array in stored.items() if name.endswith(ending)]:
+            gains[key] = median(means)
+    return gains
+
+
+def _evaluate(module: nn.Module, dtype: mx.Dtype | None, done: Callable[[float], None]) -> None:
+    """Bring a module's weights into memory piece by piece, cast to `dtype` but for those that must stay as they are."""
+    may_cast = getattr(module, "cast_predicate", lambda path: True)
+
+    def cast(path: str, array: mx.array) -> mx.array:
+        wanted = dtype is not None and mx.issubdtype(array.dtype, mx.floating) and may_cast(path)
+        return array.astype(dtype) if wanted and dtype is not None else array
+
+    try:
+        module.update(tree_map_with_path(cast, module.parameters()))
+        arrays = list(_arrays(module).values())
+        total = sum(array.nbytes for array in arrays) or 1
+        read = 0
+        for piece in _pieces(arrays):
+            mx.eval(piece)
+            read += sum(array.nbytes for array in piece)
+            done(read / total)
+    except (RuntimeError, ValueError) as error:
+        raise _load_failed("The weights of this model could not be read.", error) from error
+
+
+def _arrays(module: nn.Module) -> dict[str, mx.array]:
+    """A module's parameters by their dotted names."""
+    return dict(tree_flatten(module.parameters()))
+
+
+def _pieces(arrays: Iterable[mx.array]) -> Iterable[list[mx.array]]:
+    piece, size = [], 0
+    for array in arrays:
+        piece.append(array)
+        size += array.nbytes
+        if size >= PIECE:
+            yield piece
+            piece, size = [], 0
+    if piece:
+        yield piece
+
+
+# ---------------------------------------------------------------- tokenizer and settings
+
+
+def _load_tokenizer(folder: Path) -> Any:
+    try:
+        # Said outright: left open, transformers would ask on the terminal whether to run a download's code.
+        return mlx_lm_utils.load_tokenizer(folder, {"trust_remote_code": False})
+    except Exception as error:  # transformers raises whatever a tokenizer file runs it into
+        if "trust_remote_code" in str(error):
+            raise ModelError(
+                RefusalCode.REMOTE_CODE_REFUSED,
+                "This model's tokenizer wants to run Python code that came with it. Foreword does not.",
+                next_step="Choose another model.",
+                detail=str(error),
+            ) from error
+        raise _load_failed("The tokenizer of this model could not be loaded.", error) from error
+
+
+def _generation_config(folder: Path) -> Mapping[str, Any]:
+    """The settings a model recommends; empty where there are none or they cannot be read."""
+    file = folder / "generation_config.json"
+    try:
+        content = read_json(file) if file.is_file() else {}
+    except ModelError:
+        return {}  # a recommendation that cannot be read is none
+    return content if isinstance(content, dict) else {}
+
+
+def sampling_defaults(generation: Mapping[str, Any]) -> Sampling:
+    """The sampling that a `generation_config.json` recommends; what it leaves out or says wrongly stays neutral."""
+
+    def number(field: str, low: float, high: float, otherwise: float) -> float:
+        value = generation.get(field)
+        if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
+            return otherwise
+        return float(value)
+
+    neutral = Sampling()
+    # Without sampling the other settings mean nothing; with it, but no temperature, the format's default is 1.
+    samples = generation.get("do_sample")
+    temperature = number("temperature", 0.0, 100.0, 1.0 if samples is True else neutral.temperature)
+    return Sampling(
+        temperature=0.0 if samples is False else temperature,
+        top_k=int(number("top_k", 0, 1e9, neutral.top_k)),
+        top_p=number("top_p", 1e-9, 1.0, neutral.top_p),
+        min_p=number("min_p", 0.0, 1.0, neutral.min_p),
+        repetition_penalty=number("repetition_penalty", 1e-9, 100.0, neutral.repetition_penalty),
+    )
+
+
+def eos_ids(config: Mapping[str, Any], generation: Mapping[str, Any], tokenizer: Any) -> frozenset[int]:
+    """Every id that ends a reply according to anything that comes with the model."""
+    text = config.get("text_config")
+    named: list[Any] = [config.get("eos_token_id"), generation.get("eos_token_id"), tokenizer.eos_token_id]
+    if isinstance(text, Mapping):
+        named.append(text.get("eos_token_id"))
+    named.append(list(tokenizer.eos_token_ids))
+    ids = [id for entry in named for id in (entry if isinstance(entry, list) else [entry])]
+    return frozenset(id for id in ids if isinstance(id, int) and not isinstance(id, bool) and id >= 0)
+
+
+def _load_failed(what: str, error: Exception) -> ModelError:
+    return ModelError("load_failed", what, next_step=DOWNLOAD_AGAIN, detail=f"{type(error).__name__}: {error}")

@@ -1,0 +1,64 @@
+"""Any model that mlx-lm can load, without MTP: it chats, one word at a time."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import mlx.core as mx
+from mlx_lm.models import cache as stock
+
+from engine.decode.cache import CacheSet, KVCache
+from engine.errors import ModelError
+
+
+class PlainTarget:
+    """A model of a family without an entry in the registry.
+
+    Its hidden states are not reached for, since every family computes its logits in a way of its own: what `hidden`
+    returns are the logits already, and `logits` hands them on. There is nothing in it that a head could read.
+    """
+
+    supports_hidden = False
+
+    def __init__(self, model: Any, config: dict[str, Any]) -> None:
+        """Raises ModelError (unsupported_cache) where the model keeps more than keys and values of full attention."""
+        kinds = {type(layer).__name__ for layer in stock.make_prompt_cache(model) if type(layer) is not stock.KVCache}
+        if kinds:
+            raise ModelError(
+                "unsupported_cache",
+                "Foreword cannot run this kind of model yet: it remembers a conversation in a way of its own.",
+                next_step="Choose another model.",
+                detail=f"model_type {config.get('model_type')!r} uses {', '.join(sorted(kinds))}",
+            )
+        self.model = model
+        self._layers = len(stock.make_prompt_cache(model))
+        self.vocabulary = _vocabulary(model, config)
+
+    def hidden(self, tokens: mx.array, caches: CacheSet) -> mx.array:
+        """Vocabulary scores `[B, T, V]` of `[B, T]` tokens; extends `caches`."""
+        return cast(mx.array, self.model(tokens, cache=caches.layers))
+
+    def logits(self, hidden: mx.array) -> mx.array:
+        """The scores that `hidden` returned, as they are."""
+        return hidden
+
+    def embed(self, tokens: mx.array) -> mx.array:
+        """Never asked for, since only a head reads embeddings. Raises NotImplementedError."""
+        raise NotImplementedError("a plain target has no head")
+
+    def make_caches(self) -> CacheSet:
+        """Empty caches, one for each layer."""
+        return CacheSet([KVCache() for _ in range(self._layers)])
+
+
+def _vocabulary(model: Any, config: dict[str, Any]) -> int:
+    """The last axis of the model's logits, from one forward over one token that is never evaluated."""
+    try:
+        return int(model(mx.zeros((1, 1), dtype=mx.int32)).shape[-1])
+    except Exception as error:  # whatever a family's code raises: the model cannot run
+        raise ModelError(
+            "load_failed",
+            "This model could not be started.",
+            next_step="Download the model again, or choose another one.",
+            detail=f"{config.get('model_type')}: {type(error).__name__}: {error}",
+        ) from error
