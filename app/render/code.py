@@ -1,0 +1,211 @@
+"""The view of a code segment: a card with the language, a Copy button and the code, which is only ever added to."""
+
+from __future__ import annotations
+
+from math import ceil
+
+from PySide6.QtCore import QMimeData, QRectF, Qt
+from PySide6.QtGui import (
+    QPainter,
+    QPaintEvent,
+    QPalette,
+    QPen,
+    QTextBlockFormat,
+    QTextCharFormat,
+    QTextCursor,
+    QTextFrameFormat,
+    QTextOption,
+    QWheelEvent,
+)
+from PySide6.QtWidgets import (
+    QFrame,
+    QHBoxLayout,
+    QLabel,
+    QSizePolicy,
+    QTextEdit,
+    QVBoxLayout,
+    QWidget,
+)
+
+from app import theme
+from app.render.buttons import CopyButton
+from app.render.highlight import Highlighter
+
+HEADER_HEIGHT = 36
+RADIUS = 8
+LONG_LINES = 20
+"""Code longer than this has a second Copy button below it: the first may be a screen away."""
+
+
+class CodeText(QTextEdit):
+    """Code without wrapping, as high as its lines; scrolls sideways alone, and always reads left to right.
+
+    A QTextEdit and not a QPlainTextEdit: the latter has no line height but the font's own.
+    """
+
+    PADDING = (16, 12)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setReadOnly(True)
+        self.setAcceptRichText(False)
+        self.setUndoRedoEnabled(False)
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setLineWrapMode(QTextEdit.LineWrapMode.NoWrap)
+        self.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        self.setTextInteractionFlags(
+            Qt.TextInteractionFlag.TextSelectableByMouse | Qt.TextInteractionFlag.TextSelectableByKeyboard
+        )
+        self.setTabChangesFocus(True)
+        self.setLayoutDirection(Qt.LayoutDirection.LeftToRight)
+        option = QTextOption()
+        option.setTextDirection(Qt.LayoutDirection.LeftToRight)
+        option.setWrapMode(QTextOption.WrapMode.NoWrap)
+        self.document().setDefaultTextOption(option)
+        self.document().setDocumentMargin(0)
+        self.viewport().setAutoFillBackground(False)
+        self.highlighter = Highlighter(self.document())
+        self.document().documentLayout().documentSizeChanged.connect(self._fit)
+        self.horizontalScrollBar().rangeChanged.connect(self._fit)
+        self.restyle()
+
+    def append_code(self, text: str) -> None:
+        cursor = QTextCursor(self.document())
+        cursor.movePosition(QTextCursor.MoveOperation.End)
+        cursor.insertText(text, self._characters)
+
+    def restyle(self) -> None:
+        now = theme.current()
+        self._characters = QTextCharFormat()
+        self._characters.setFont(now.font("code"))
+        self._characters.setForeground(now.colour("text"))
+        palette = self.palette()
+        palette.setColor(QPalette.ColorRole.Base, Qt.GlobalColor.transparent)
+        palette.setColor(QPalette.ColorRole.Text, now.colour("text"))
+        palette.setColor(QPalette.ColorRole.Highlight, now.colour("aid"))
+        palette.setColor(QPalette.ColorRole.HighlightedText, now.colour("text"))
+        self.setPalette(palette)
+        document = self.document()
+        document.setDefaultFont(now.font("code"))
+        self.setTabStopDistance(4 * self.fontMetrics().horizontalAdvance(" "))
+        line = QTextBlockFormat()
+        line.setLineHeight(now.line_height("code"), QTextBlockFormat.LineHeightTypes.FixedHeight.value)
+        cursor = QTextCursor(document)
+        cursor.select(QTextCursor.SelectionType.Document)
+        cursor.beginEditBlock()
+        cursor.setBlockFormat(line)
+        cursor.setCharFormat(self._characters)
+        cursor.setBlockCharFormat(self._characters)
+        cursor.endEditBlock()
+        frame = QTextFrameFormat()
+        across, down = self.PADDING
+        frame.setLeftMargin(across)
+        frame.setRightMargin(across)
+        frame.setTopMargin(down)
+        frame.setBottomMargin(down)
+        document.rootFrame().setFrameFormat(frame)
+        self.highlighter.restyle()
+
+    def _fit(self) -> None:
+        bar = self.horizontalScrollBar()
+        extra = bar.sizeHint().height() if bar.maximum() > 0 else 0
+        self.setFixedHeight(ceil(self.document().size().height()) + extra)
+
+    def createMimeDataFromSelection(self) -> QMimeData:
+        data = QMimeData()
+        data.setText(self.textCursor().selection().toPlainText())
+        return data
+
+    def wheelEvent(self, event: QWheelEvent) -> None:
+        """Sideways is for the code, up and down for the transcript."""
+        if abs(event.angleDelta().x()) > abs(event.angleDelta().y()) and self.horizontalScrollBar().maximum() > 0:
+            super().wheelEvent(event)
+        else:
+            event.ignore()
+
+
+class CodeCard(QFrame):
+    """A fenced block. `show_code` takes the code as it stands so far."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        self._code = ""
+        self._closed = False
+        self._language = QLabel()
+        self._language.setTextFormat(Qt.TextFormat.PlainText)
+        self.copy_button = CopyButton(self.code, "Copy code", words=True)
+        self.lower_copy_button = CopyButton(self.code, "Copy code", words=True)
+        self.text = CodeText()
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(1, 1, 1, 1)
+        layout.setSpacing(0)
+        header = QWidget()
+        header.setFixedHeight(HEADER_HEIGHT)
+        across = QHBoxLayout(header)
+        across.setContentsMargins(16, 0, 8, 0)
+        across.addWidget(self._language)
+        across.addStretch(1)
+        across.addWidget(self.copy_button)
+        layout.addWidget(header)
+        layout.addWidget(self.text)
+        self._footer = QWidget()
+        self._footer.setFixedHeight(HEADER_HEIGHT)
+        across = QHBoxLayout(self._footer)
+        across.setContentsMargins(16, 0, 8, 4)
+        across.addStretch(1)
+        across.addWidget(self.lower_copy_button)
+        layout.addWidget(self._footer)
+        self._footer.hide()
+        self.restyle()
+
+    def code(self) -> str:
+        """The code alone, as it is copied."""
+        return self._code
+
+    def show_code(self, code: str, language: str, closed: bool) -> None:
+        """Show `code`; what is new of it is added at the end. `closed`: no more will come."""
+        if language != self._language.text() or not self.text.accessibleName():
+            self._language.setText(language)
+            self.text.setAccessibleName(f"Code in {language}" if language else "Code")
+            # Lines of a block that arrives whole are coloured once, by the pass over the whole.
+            self.text.highlighter.set_language("" if closed else language)
+        if code.startswith(self._code):
+            self.text.append_code(code[len(self._code) :])
+        else:  # a last line that turned out to be part of the fence
+            self.text.setPlainText("")
+            self.text.restyle()
+            self.text.append_code(code)
+        self._code = code
+        if closed and not self._closed:
+            self.text.highlighter.set_language(language)
+            self.text.highlighter.complete(code)
+        self._closed = closed
+        self._footer.setVisible(code.count("\n") >= LONG_LINES)
+
+    def end(self) -> QRectF:
+        """Where the code ends, in this widget's coordinates."""
+        cursor = QTextCursor(self.text.document())
+        cursor.movePosition(QTextCursor.MoveOperation.End)
+        at = self.text.cursorRect(cursor)
+        return QRectF(at.translated(self.text.viewport().mapTo(self, at.topLeft()) - at.topLeft()))
+
+    def restyle(self) -> None:
+        """Take the colours and the text size of the current theme."""
+        now = theme.current()
+        palette = self._language.palette()
+        palette.setColor(QPalette.ColorRole.WindowText, now.colour("text2"))
+        self._language.setPalette(palette)
+        self._language.setFont(now.font("ui"))
+        self.text.restyle()
+        self.update()
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        now = theme.current()
+        painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.setPen(QPen(now.colour("border"), 1))
+        painter.setBrush(now.colour("card"))
+        painter.drawRoundedRect(QRectF(self.rect()).adjusted(0.5, 0.5, -0.5, -0.5), RADIUS, RADIUS)
+        painter.fillRect(QRectF(1, HEADER_HEIGHT, self.width() - 2, 1), now.colour("border"))

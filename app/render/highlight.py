@@ -1,0 +1,136 @@
+"""Colours of code. A line on its way is lexed alone, the whole once it is complete, in slices of a few milliseconds.
+
+Formats live in the layout, not in the document: nothing that is copied or selected carries them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from time import perf_counter
+
+from pygments.lexer import Lexer
+from pygments.lexers import get_lexer_by_name
+from pygments.token import Comment, Token
+from pygments.util import ClassNotFound
+from PySide6.QtCore import QTimer
+from PySide6.QtGui import QColor, QSyntaxHighlighter, QTextCharFormat, QTextDocument
+
+from app import theme
+
+SLICE_MS = 8
+LONGEST_LINE = 1000
+"""Characters; a longer line (data, a minified file) stays plain."""
+
+_TokenType = type(Token)
+_Span = tuple[int, int, _TokenType]  # start and length in UTF-16 units, which Qt counts in, and what it is
+
+
+def lexer_for(language: str) -> Lexer | None:
+    """The lexer that goes by the name of `language`, None for a name that means nothing to pygments."""
+    try:
+        # Text must come through as it is, or the spans would not lie where the characters are.
+        return get_lexer_by_name(language.lower(), stripnl=False, ensurenl=False) if language else None
+    except ClassNotFound:
+        return None
+
+
+class Highlighter(QSyntaxHighlighter):
+    """Colours the lines of a document that holds code in one language."""
+
+    def __init__(self, document: QTextDocument) -> None:
+        super().__init__(document)
+        self._lexer: Lexer | None = None
+        self._lines: list[list[_Span]] | None = None
+        self._work: Iterator[None] | None = None
+        self._formats: dict[_TokenType, QTextCharFormat | None] = {}
+        self._timer = QTimer(self)
+        self._timer.setInterval(0)
+        self._timer.timeout.connect(self._slice)
+
+    def set_language(self, language: str) -> None:
+        self._lexer = lexer_for(language)
+
+    def complete(self, code: str) -> None:
+        """No line changes any more: lex the whole, then colour it line by line, as the event loop has time."""
+        if self._lexer is not None:
+            self._run(self._lex_and_colour(self._lexer, code))
+
+    def restyle(self) -> None:
+        """Take the colours of the current theme."""
+        self._formats.clear()
+        if self._lexer is not None:
+            self._run(self._colour())
+
+    def _run(self, work: Iterator[None]) -> None:
+        self._work = work
+        self._timer.start()
+
+    def _slice(self) -> None:
+        began = perf_counter()
+        for _ in self._work or ():
+            if (perf_counter() - began) * 1000 >= SLICE_MS:
+                return
+        self._work = None
+        self._timer.stop()
+
+    def _lex_and_colour(self, lexer: Lexer, code: str) -> Iterator[None]:
+        lines: list[list[_Span]] = [[]]
+        at = 0
+        for _, kind, text in lexer.get_tokens_unprocessed(code):
+            for number, piece in enumerate(text.split("\n")):
+                if number:
+                    lines.append([])
+                    at = 0
+                length = _units(piece)
+                if length:
+                    lines[-1].append((at, length, kind))
+                at += length
+            yield
+        self._lines = lines
+        yield from self._colour()
+
+    def _colour(self) -> Iterator[None]:
+        block = self.document().begin()
+        while block.isValid():
+            self.rehighlightBlock(block)
+            yield
+            block = block.next()
+
+    def highlightBlock(self, text: str) -> None:
+        if self._lexer is None or len(text) > LONGEST_LINE:
+            return
+        number = self.currentBlock().blockNumber()
+        if self._lines is not None and number < len(self._lines):
+            spans = self._lines[number]
+        else:
+            spans = list(_line_spans(self._lexer, text))
+        for start, length, kind in spans:
+            if (style := self._format(kind)) is not None:
+                self.setFormat(start, length, style)
+
+    def _format(self, kind: _TokenType) -> QTextCharFormat | None:
+        if kind not in self._formats:
+            self._formats[kind] = _format(kind)
+        return self._formats[kind]
+
+
+def _line_spans(lexer: Lexer, line: str) -> Iterator[_Span]:
+    at = 0
+    for _, kind, text in lexer.get_tokens_unprocessed(line):
+        yield at, _units(text), kind
+        at += _units(text)
+
+
+def _units(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode("utf-16-le")) // 2
+
+
+def _format(kind: _TokenType) -> QTextCharFormat | None:
+    colours = theme.current().code_colours()
+    named = next((str(k) for k in reversed(kind.split()) if str(k) in colours), None)
+    if named is None:
+        return None
+    style = QTextCharFormat()
+    style.setForeground(QColor(colours[named]))
+    style.setFontItalic(kind in Comment)
+    return style
