@@ -124,6 +124,10 @@ class Theme:
     def colour(self, name: str) -> QColor:
         return QColor(self.hex(name))
 
+    def hexes(self) -> dict[str, str]:
+        """Every colour as "#RRGGBB", by name."""
+        return {name: self.hex(name) for name in COLOURS}
+
     def size(self, role: str) -> float:
         """Font size in logical pixels, text size included where the role scales."""
         kind = TYPE[role]

@@ -1,0 +1,300 @@
+"""Between the worker and the window: commands go in, events come out in batches thirty times a second.
+
+The one place that sees both worlds. The worker runs on its own thread and only ever fills a queue; a timer on the
+window's thread empties it, joins the text and the rounds of one tick, and emits one signal for each kind. One
+queued signal per token would starve the window.
+
+The state is small, and every way through it ends in idle:
+
+    idle -> loading -> idle
+    idle -> prefill -> writing -> idle
+            prefill | writing -> stopping -> idle
+
+Events of a reply that is no longer the current one are dropped, so nothing late can overwrite what is shown.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from enum import StrEnum
+from typing import Any, Protocol
+
+from PySide6.QtCore import QObject, QTimer, Signal
+
+from engine.types import (
+    Decision,
+    ErrorReport,
+    Event,
+    Failed,
+    Finished,
+    Loaded,
+    LoadFailed,
+    LoadProgress,
+    ModelInfo,
+    MtpWish,
+    PrefillProgress,
+    Ready,
+    Request,
+    RoundDone,
+    RoundStats,
+    Snapshot,
+    Started,
+    TextDelta,
+    Unloaded,
+    WorkerStopped,
+)
+
+log = logging.getLogger(__name__)
+
+TICK_MS = 33
+IDLE_TICK_MS = 100
+STOP_GRACE_S = 5.0
+"""How long a stop may take. A round ends within a second even on a slow machine; past this the worker is given up."""
+
+
+class WorkerLike(Protocol):
+    """What the bridge needs of `engine.worker.Worker`. Every call returns at once."""
+
+    def start(self) -> None: ...
+    def load(self, path: str, head: str | None = None) -> None: ...
+    def generate(self, request: Request) -> None: ...
+    def stop(self, request_id: int) -> None: ...
+    def shutdown(self, timeout: float = 5.0) -> Any: ...
+    def drain(self) -> Sequence[Event]: ...
+
+
+class State(StrEnum):
+    IDLE = "idle"
+    LOADING = "loading"
+    PREFILL = "prefill"
+    WRITING = "writing"
+    STOPPING = "stopping"
+
+
+class Bridge(QObject):
+    """Drives one worker, and makes a new one when it was lost. Use from the window's thread alone."""
+
+    ready = Signal()
+    """The worker has imported everything; only now may the window import what is slow."""
+    state_changed = Signal(object)  # State
+    load_progress = Signal(object)  # LoadProgress
+    loaded = Signal(object)  # ModelInfo
+    load_failed = Signal(object)  # LoadFailed
+    unloaded = Signal(object)  # Unloaded
+    started = Signal(object)  # Started
+    prefill = Signal(object)  # PrefillProgress, the latest of a tick
+    text = Signal(int, str)  # request id, all the text of a tick
+    rounds = Signal(int, object, object)  # request id, list[RoundStats] of a tick, the latest Snapshot
+    finished = Signal(object)  # Finished
+    failed = Signal(object)  # Failed
+    worker_lost = Signal(object)  # ErrorReport; the model is gone with it
+    ticked = Signal()
+    """After the signals of every tick: the moment to draw."""
+
+    def __init__(
+        self,
+        make_worker: Callable[[], WorkerLike],
+        parent: QObject | None = None,
+        *,
+        stop_grace_s: float = STOP_GRACE_S,
+    ) -> None:
+        super().__init__(parent)
+        self._make_worker = make_worker
+        self._worker: WorkerLike | None = None
+        self._state = State.IDLE
+        self._request: int | None = None
+        self._loading: str | None = None
+        self._loads = 0
+        self._stop_grace_s = stop_grace_s
+        self._give_up_at = 0.0
+        self._text: list[str] = []
+        self._rounds: list[RoundStats] = []
+        self._snapshot: Snapshot | None = None
+        self._timer = QTimer(self)
+        self._timer.timeout.connect(self.tick)
+
+    @property
+    def state(self) -> State:
+        return self._state
+
+    @property
+    def writing(self) -> bool:
+        """A reply is under way, from the moment it was asked for until its last event."""
+        return self._request is not None
+
+    # ------------------------------------------------------------ commands
+
+    def start(self) -> None:
+        """Start the worker, or a new one after the last was lost."""
+        if self._worker is None:
+            self._worker = self._make_worker()
+            self._worker.start()
+        if not self._timer.isActive():
+            self._timer.start(IDLE_TICK_MS if self._state == State.IDLE else TICK_MS)
+
+    def load(self, path: str) -> None:
+        """Load the model at `path` ("guide" for the one that comes along). Ends in `loaded` or `load_failed`."""
+        self.start()
+        assert self._worker is not None
+        self._loading = path
+        self._loads += 1
+        self._worker.load(path)
+        self._settle()
+
+    def generate(self, request: Request) -> None:
+        """Ask for a reply. RuntimeError while another one is under way."""
+        if self._request is not None:
+            raise RuntimeError("a reply is under way")
+        self.start()
+        assert self._worker is not None
+        self._request = request.id
+        self._enter(State.PREFILL)
+        self._worker.generate(request)
+
+    def stop(self) -> None:
+        """Stop the reply under way; it ends with what it has. Does nothing when there is none."""
+        if self._request is None or self._state == State.STOPPING or self._worker is None:
+            return
+        self._enter(State.STOPPING)
+        self._give_up_at = time.monotonic() + self._stop_grace_s
+        self._worker.stop(self._request)
+
+    def shutdown(self, timeout: float = 5.0) -> None:
+        """Stop the reply and the worker, and wait for both, at most `timeout` seconds."""
+        self._timer.stop()
+        worker, self._worker = self._worker, None
+        if worker is not None:
+            if self._request is not None:
+                worker.stop(self._request)
+            worker.shutdown(timeout)
+        self._request = self._loading = None
+        self._loads = 0
+        self._settle()
+
+    @staticmethod
+    def decide(info: ModelInfo, wish: MtpWish) -> Decision:
+        """What the policy would do with this wish. Call it after `ready`: the policy is imported here."""
+        from engine.policy import decide
+
+        return decide(info.device, info.capability, wish)
+
+    # ------------------------------------------------------------ events
+
+    def tick(self) -> None:
+        """Empty the worker's queue and hand its events on."""
+        if self._worker is not None:
+            for event in self._worker.drain():
+                self._take(event)
+            self._flush()
+        if self._state == State.STOPPING and time.monotonic() > self._give_up_at:
+            self._lose(
+                ErrorReport(
+                    code="stuck",
+                    what="The reply did not stop when asked to.",
+                    kept="What was written so far is kept.",
+                    next_step="Send a message: Foreword loads the model again.",
+                )
+            )
+        self.ticked.emit()
+
+    def _take(self, event: Event) -> None:
+        match event:
+            case Ready():
+                self.ready.emit()
+            case LoadProgress():
+                self.load_progress.emit(event)
+            case Loaded() | LoadFailed():
+                self._take_end_of_load(event)
+            case Unloaded():
+                self.unloaded.emit(event)
+            case WorkerStopped(error=error):
+                self._lose(error or ErrorReport("worker_stopped", "The engine stopped by itself."))
+            case Started() | PrefillProgress() | TextDelta() | RoundDone() | Finished() | Failed():
+                if event.id == self._request:
+                    self._take_of_reply(event)
+
+    def _take_end_of_load(self, event: Loaded | LoadFailed) -> None:
+        """Only the load that was asked for last counts: another model may have been chosen meanwhile."""
+        self._loads -= 1
+        if self._loads > 0:
+            return
+        self._loading = None
+        self._settle()
+        if isinstance(event, Loaded):
+            self.loaded.emit(event.info)
+        else:
+            self.load_failed.emit(event)
+
+    def _take_of_reply(self, event: Started | PrefillProgress | TextDelta | RoundDone | Finished | Failed) -> None:
+        match event:
+            case Started():
+                self.started.emit(event)
+            case PrefillProgress():
+                self.prefill.emit(event)
+            case TextDelta(text=text):
+                self._text.append(text)
+                self._write()
+            case RoundDone(stats=stats, snapshot=snapshot):
+                self._rounds.append(stats)
+                self._snapshot = snapshot
+                self._write()
+            case Finished():
+                self._end()
+                self.finished.emit(event)
+            case Failed():
+                self._end()
+                self.failed.emit(event)
+
+    def _write(self) -> None:
+        if self._state == State.PREFILL:
+            self._enter(State.WRITING)
+
+    def _flush(self) -> None:
+        if self._request is None:
+            return
+        text, self._text = "".join(self._text), []
+        rounds, self._rounds = self._rounds, []
+        if rounds and self._snapshot is not None:
+            self.rounds.emit(self._request, rounds, self._snapshot)
+        if text:
+            self.text.emit(self._request, text)
+
+    def _end(self) -> None:
+        """The reply is over: hand on what this tick gathered, then be idle."""
+        self._flush()
+        self._request = None
+        self._snapshot = None
+        self._settle()
+
+    def _lose(self, error: ErrorReport) -> None:
+        """The worker is of no more use. The reply under way fails; the next command starts a new worker."""
+        log.error("worker lost: %s %s", error, error.detail)
+        worker, self._worker = self._worker, None
+        if worker is not None:
+            worker.shutdown(0.0)
+        request, loading = self._request, self._loading
+        self._loading = None
+        self._loads = 0
+        if request is not None:
+            self._end()
+        self._settle()
+        self.worker_lost.emit(error)
+        if loading is not None:
+            self.load_failed.emit(LoadFailed(loading, error))
+        if request is not None:
+            self.failed.emit(Failed(request, error))
+
+    def _settle(self) -> None:
+        """The state that follows from what is still under way."""
+        if self._request is None:
+            self._enter(State.LOADING if self._loading is not None else State.IDLE)
+
+    def _enter(self, state: State) -> None:
+        if state == self._state:
+            return
+        self._state = state
+        if self._timer.isActive():
+            self._timer.setInterval(IDLE_TICK_MS if state == State.IDLE else TICK_MS)
+        self.state_changed.emit(state)

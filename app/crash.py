@@ -1,0 +1,70 @@
+"""What happens when something unforeseen does: a log file, always, and a dialog where the app cannot go on.
+
+Everything is written beside the user's other files; nothing is ever sent anywhere.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import logging
+import sys
+import threading
+import traceback
+from pathlib import Path
+from types import TracebackType
+
+from app import paths
+
+log = logging.getLogger(__name__)
+
+_LARGEST_LOG = 1_000_000
+
+
+def install() -> Path | None:
+    """Send the log, unhandled exceptions of every thread, and hard crashes to the log file.
+
+    Returns the file, or None where none can be written; then the log goes to stderr.
+    """
+    file = paths.log_file()
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        if file.exists() and file.stat().st_size > _LARGEST_LOG:
+            file.replace(file.with_suffix(".old.log"))
+        handler: logging.Handler = logging.FileHandler(file, encoding="utf-8", delay=True)
+        faulthandler.enable(file.open("a", encoding="utf-8"))
+    except OSError:
+        handler, file = logging.StreamHandler(), None
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    logging.getLogger("app").addHandler(handler)
+    logging.getLogger("engine").addHandler(handler)
+    sys.excepthook = _unhandled
+    threading.excepthook = _unhandled_in_thread
+    return file
+
+
+def _unhandled(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    if issubclass(kind, KeyboardInterrupt):
+        sys.__excepthook__(kind, error, trace)
+        return
+    log.critical("unhandled", exc_info=(kind, error, trace))
+    traceback.print_exception(kind, error, trace)
+
+
+def _unhandled_in_thread(args: threading.ExceptHookArgs) -> None:
+    if args.exc_value is not None:
+        _unhandled(args.exc_type, args.exc_value, args.exc_traceback)
+
+
+def tell(error: BaseException) -> None:
+    """Say that Foreword cannot start, in a dialog where there is a display and on stderr in any case."""
+    log.critical("cannot start", exc_info=error)
+    words = f"Foreword could not start.\n\n{type(error).__name__}: {error}\n\nThe log is at {paths.log_file()}"
+    print(words, file=sys.stderr)
+    try:
+        from PySide6.QtWidgets import QApplication, QMessageBox
+
+        application = QApplication.instance() or QApplication([])
+        if application.platformName() != "offscreen":
+            QMessageBox.critical(None, "Foreword", words)
+    except Exception:
+        log.exception("the dialog could not be shown either")

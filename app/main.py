@@ -1,0 +1,67 @@
+"""The composition root: builds everything, wires it, starts it, and ends it in order."""
+
+from __future__ import annotations
+
+import multiprocessing
+import sys
+from collections.abc import Sequence
+
+from PySide6.QtWidgets import QApplication
+
+from app import crash, paths, theme
+from app.bridge import Bridge, WorkerLike
+from app.session import Session
+from app.settings import Settings
+from app.views.empty import read_prompts
+from app.views.window import Window
+
+SWITCH_INTERVAL_S = 0.0005
+"""How long a thread may hold Python before it has to let another one run: the window must never wait long."""
+
+IMPORTS = ("numpy", "pyqtgraph")
+"""What the window needs later and the worker imports first: two threads importing at once wait for each other."""
+
+
+def make_worker() -> WorkerLike:
+    from engine.worker import Worker
+
+    return Worker(imports=IMPORTS)
+
+
+def application(argv: Sequence[str]) -> QApplication:
+    """The Qt application, dressed."""
+    qt = QApplication(list(argv))
+    qt.setApplicationName("Foreword")
+    qt.setApplicationDisplayName("Foreword")
+    qt.setStyle("Fusion")  # the one style that a style sheet can dress alike everywhere
+    return qt
+
+
+def build(settings: Settings, bridge: Bridge) -> Window:
+    """The window over one session, ready to be shown. The worker starts when it has been painted."""
+    theme.show(theme.Theme(text_scale=settings.text_scale))
+    theme.choose(settings.appearance)
+    session = Session(bridge, settings)
+    window = Window(session, read_prompts(paths.RESOURCES / "prompts.toml"))
+    session.setParent(window)
+    window.painted.connect(bridge.start)
+    window.painted.connect(lambda: session.use_model(session.model_path))
+    window.closed.connect(bridge.shutdown)
+    return window
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Open the window and return the exit code when it was closed."""
+    multiprocessing.freeze_support()
+    crash.install()
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
+    try:
+        qt = application(sys.argv if argv is None else argv)
+        bridge = Bridge(make_worker)
+        window = build(Settings.load(paths.settings_file()), bridge)
+        qt.aboutToQuit.connect(bridge.shutdown)
+        window.show()
+    except Exception as error:
+        crash.tell(error)
+        return 1
+    return qt.exec()

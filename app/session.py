@@ -1,0 +1,383 @@
+"""What happens: chats, the model in use, and the one reply that may be under way.
+
+Views call its methods and listen to its signals; they never reach past it. A reply belongs to the chat it was asked
+in, whichever chat is shown meanwhile.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from PySide6.QtCore import QObject, Signal
+
+from app.bridge import Bridge, State
+from app.chats.chat import Answer, Chat, Outcome, Turn
+from app.settings import GUIDE, Settings
+from app.speed import SpeedLog
+from engine.types import (
+    Decision,
+    ErrorReport,
+    Failed,
+    Finished,
+    LoadFailed,
+    LoadProgress,
+    ModelInfo,
+    MtpWish,
+    PrefillProgress,
+    Reply,
+    Request,
+    RoundStats,
+    Snapshot,
+    Started,
+)
+
+
+@dataclass(eq=False)
+class Writing:
+    """The reply under way, and where it belongs."""
+
+    id: int
+    chat: Chat
+    turn: Turn
+    answer: Answer
+    asked_at: float
+    decision: Decision | None = None
+    prefill: PrefillProgress | None = None
+    waits_for_model: bool = False
+    seen: bool = False
+    """Its answer has text, so it has taken over from the one before it."""
+
+
+def model_name(path: str) -> str:
+    """What people call the model at `path` before it is loaded."""
+    return "Guide" if path == GUIDE else Path(path).name
+
+
+class Session(QObject):
+    """One run of the app."""
+
+    chats_changed = Signal()  # their number, order, titles, or which one is being written
+    current_changed = Signal()  # another chat is shown
+    turns_changed = Signal(object)  # Chat: turns were added, replaced or taken away; show them anew
+    turn_added = Signal(object, object)  # Chat, Turn: a question and its empty answer, at the end
+    text_added = Signal(object, object, str)  # Chat, Turn, text
+    answer_ended = Signal(object, object)  # Chat, Turn
+    question_returned = Signal(object, str)  # Chat, text: nothing was written, the question goes back
+    state_changed = Signal()  # the state, or what it is about (progress, decision)
+    model_changed = Signal()  # another model, or none
+    wish_changed = Signal()  # the MTP override
+    speed_changed = Signal()  # new numbers in `speed`
+    load_failed = Signal(object, object)  # Chat, ErrorReport: shown where the model was asked for
+    notice = Signal(str)  # one short line about something that was not done
+
+    def __init__(self, bridge: Bridge, settings: Settings, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self.bridge = bridge
+        self.settings = settings
+        self.chats: list[Chat] = [Chat()]
+        self.current = self.chats[0]
+        self.info: ModelInfo | None = None
+        self.model_path = settings.last_model
+        self.loading: LoadProgress | None = None
+        self.wish = MtpWish()
+        self.writing: Writing | None = None
+        self._asked_for_model_in = self.current
+        self._load_when_idle: str | None = None
+        self._ids = itertools.count(1)
+        self._speeds: dict[str, SpeedLog] = {}
+
+        bridge.state_changed.connect(lambda _: self.state_changed.emit())
+        bridge.load_progress.connect(self._on_load_progress)
+        bridge.loaded.connect(self._on_loaded)
+        bridge.load_failed.connect(self._on_load_failed)
+        bridge.started.connect(self._on_started)
+        bridge.prefill.connect(self._on_prefill)
+        bridge.text.connect(self._on_text)
+        bridge.rounds.connect(self._on_rounds)
+        bridge.finished.connect(self._on_finished)
+        bridge.failed.connect(self._on_failed)
+        bridge.worker_lost.connect(self._on_worker_lost)
+
+    # ------------------------------------------------------------ what is
+
+    @property
+    def state(self) -> State:
+        """Where the reply or the load stands. A reply that waits for its model counts as loading."""
+        return self.bridge.state
+
+    @property
+    def busy(self) -> bool:
+        """A reply is awaited or under way, in whichever chat."""
+        return self.writing is not None
+
+    @property
+    def speed(self) -> SpeedLog:
+        """The numbers of the model in use."""
+        return self._speeds.setdefault(self.model_path, SpeedLog())
+
+    @property
+    def decision(self) -> Decision | None:
+        """What the policy does with the wish for the next reply; None before a model is loaded."""
+        return self.bridge.decide(self.info, self.wish) if self.info else None
+
+    @property
+    def model_title(self) -> str:
+        return self.info.name if self.info else model_name(self.model_path)
+
+    # ------------------------------------------------------------ chats
+
+    def new_chat(self) -> None:
+        """Show an empty chat: the one that is there already, else a new one."""
+        empty = next((chat for chat in self.chats if not chat.turns), None)
+        if empty is None:
+            empty = Chat()
+            self.chats.insert(0, empty)
+            self.chats_changed.emit()
+        self.show_chat(empty)
+
+    def show_chat(self, chat: Chat) -> None:
+        if chat is not self.current:
+            self.current = chat
+            self.current_changed.emit()
+
+    # ------------------------------------------------------------ model
+
+    def use_model(self, path: str) -> None:
+        """Load the model at `path`. A reply under way is stopped first; what it has is kept."""
+        self._asked_for_model_in = self.current
+        if self.writing is not None and not self.writing.waits_for_model:
+            self._load_when_idle = path
+            self.stop()
+            return
+        self._load(path)
+
+    def _load(self, path: str) -> None:
+        self._load_when_idle = None
+        self.model_path = path
+        self.info = None
+        self.loading = LoadProgress(path, "", 0.0)
+        self.model_changed.emit()
+        self.bridge.load(path)
+
+    def set_wish(self, wish: MtpWish) -> None:
+        """Take the override from the next reply on, and keep it for this model. Nothing is loaded again."""
+        if wish == self.wish:
+            return
+        self.wish = wish
+        if self.info is not None:
+            self.settings.keep_wish(self.model_path, self.info.capability, wish)
+            self._save()
+        self.wish_changed.emit()
+
+    def _save(self) -> None:
+        if not self.settings.save():
+            self.notice.emit("Settings could not be saved. They hold until you quit.")
+
+    # ------------------------------------------------------------ replies
+
+    def send(self, question: str, replaces: Turn | None = None) -> bool:
+        """Ask in the chat that is shown. False, with a notice, where that is not possible now.
+
+        With `replaces` the question stands in for the one of the last turn.
+        """
+        if not question.strip() or self._refused():
+            return False
+        chat = self.current
+        turn = Turn(question.strip("\n"))
+        if replaces is not None and chat.turns and chat.turns[-1] is replaces:
+            turn.replaces = chat.turns.pop()
+            chat.turns.append(turn)
+            self.turns_changed.emit(chat)
+            self._ask(chat, turn)
+            return True
+        chat.turns.append(turn)
+        self._ask(chat, turn)
+        return True
+
+    def regenerate(self) -> bool:
+        """Ask the last question once more. The answer that is there stays until the new one has text."""
+        chat = self.current
+        if not chat.turns or self._refused():
+            return False
+        self._ask(chat, chat.turns[-1])
+        return True
+
+    def _refused(self) -> bool:
+        if self.writing is None:
+            return False
+        if self.writing.chat is self.current:
+            self.notice.emit("This reply is still being written. Press Esc to stop it.")
+        else:
+            self.notice.emit(f"Still writing in “{self.writing.chat.title}”. Send this when it is done, or press Esc.")
+        return True
+
+    def _ask(self, chat: Chat, turn: Turn) -> None:
+        first = not turn.answers
+        answer = Answer()
+        turn.answers.append(answer)
+        self.writing = Writing(next(self._ids), chat, turn, answer, time.monotonic())
+        self._raise(chat)
+        if first and turn.replaces is None:
+            self.turn_added.emit(chat, turn)
+        elif first or turn.shown is answer:
+            self.turns_changed.emit(chat)
+        self.chats_changed.emit()
+        if self.info is None:
+            self.writing.waits_for_model = True
+            if self.state != State.LOADING:  # the last load failed, or its worker was lost: one more try
+                self._asked_for_model_in = chat
+                self._load(self.model_path)
+            self.state_changed.emit()
+        else:
+            self._generate()
+
+    def _generate(self) -> None:
+        assert self.writing is not None
+        assert self.info is not None
+        self.writing.waits_for_model = False
+        self.writing.answer.model = self.info.path
+        chat = self.writing.chat
+        self.bridge.generate(
+            Request(
+                id=self.writing.id,
+                chat=chat.id,
+                messages=chat.messages(),
+                sampling=chat.sampling,
+                seed=chat.seed,
+                max_tokens=-1 if chat.max_tokens is None else chat.max_tokens,
+                mtp=self.wish,
+            )
+        )
+
+    def _raise(self, chat: Chat) -> None:
+        self.chats.remove(chat)
+        self.chats.insert(0, chat)
+
+    def stop(self) -> None:
+        """Stop the reply under way, in whichever chat; it keeps what it has. Does nothing when there is none."""
+        if self.writing is None:
+            return
+        if self.writing.waits_for_model:
+            self._end("stopped")
+        else:
+            self.bridge.stop()
+
+    # ------------------------------------------------------------ events of the worker
+
+    def _on_load_progress(self, event: LoadProgress) -> None:
+        self.loading = event
+        self.state_changed.emit()
+
+    def _on_loaded(self, info: ModelInfo) -> None:
+        self.loading = None
+        self.info = info
+        self.wish = self.settings.wish(self.model_path, info.capability)
+        self.settings.used_model(self.model_path)
+        self._save()
+        self.speed.decision = self.decision
+        self.model_changed.emit()
+        self.wish_changed.emit()
+        if self.writing is not None and self.writing.waits_for_model:
+            self._generate()
+
+    def _on_load_failed(self, event: LoadFailed) -> None:
+        self.loading = None
+        self.info = None
+        self.model_changed.emit()
+        if self.writing is not None and self.writing.waits_for_model:
+            self._end("failed", error=event.error)
+        else:
+            self.load_failed.emit(self._asked_for_model_in, event.error)
+
+    def _on_worker_lost(self, error: ErrorReport) -> None:
+        self.info = None
+        self.model_changed.emit()
+
+    def _on_started(self, event: Started) -> None:
+        if self.writing is None:
+            return
+        self.writing.decision = event.decision
+        self.speed.begin(event.decision)
+        self.state_changed.emit()
+        self.speed_changed.emit()
+
+    def _on_prefill(self, event: PrefillProgress) -> None:
+        if self.writing is None:
+            return
+        self.writing.prefill = event
+        self.writing.chat.used_tokens = event.total
+        self.state_changed.emit()
+
+    def _on_text(self, _: int, text: str) -> None:
+        writing = self.writing
+        if writing is None:
+            return
+        first = not writing.seen
+        writing.seen = True
+        writing.answer.outcome = "writing"
+        writing.answer.text += text
+        if first and len(writing.turn.answers) > 1:
+            self.turns_changed.emit(writing.chat)
+        else:
+            self.text_added.emit(writing.chat, writing.turn, text)
+
+    def _on_rounds(self, _: int, rounds: list[RoundStats], snapshot: Snapshot) -> None:
+        self.speed.add(rounds, snapshot)
+        if self.writing is not None and self.writing.prefill is not None:
+            self.writing.chat.used_tokens = self.writing.prefill.total + snapshot.tokens
+        self.speed_changed.emit()
+
+    def _on_finished(self, event: Finished) -> None:
+        reply = event.reply
+        self.speed.end(reply)
+        if self.writing is not None:
+            self.writing.chat.used_tokens = reply.prompt_tokens + len(reply.tokens)
+        outcome: Outcome = "stopped" if reply.finish_reason == "cancelled" else "done"
+        self._end(outcome, reply=reply)
+
+    def _on_failed(self, event: Failed) -> None:
+        self.speed.end(event.partial)
+        self._end("failed", reply=event.partial, error=event.error)
+
+    def _end(self, outcome: Outcome, *, reply: Reply | None = None, error: ErrorReport | None = None) -> None:
+        """The reply under way is over. An attempt without text leaves what was there before it."""
+        writing, self.writing = self.writing, None
+        if writing is None:
+            return
+        chat, turn, answer = writing.chat, writing.turn, writing.answer
+        if reply is not None and reply.text:
+            answer.text = reply.text
+        answer.reply = reply
+        answer.error = error
+        answer.outcome = outcome
+        if answer.text:
+            turn.replaces = None
+            self.answer_ended.emit(chat, turn)
+        elif outcome == "stopped":
+            self._take_back(chat, turn, answer)
+        else:
+            self.answer_ended.emit(chat, turn)
+        self.chats_changed.emit()
+        self.state_changed.emit()
+        self.speed_changed.emit()
+        if self._load_when_idle is not None:
+            self._load(self._load_when_idle)
+
+    def _take_back(self, chat: Chat, turn: Turn, answer: Answer) -> None:
+        """Stopped before the first word: the question goes back to where it was typed."""
+        turn.answers.remove(answer)
+        if turn.answers:
+            self.answer_ended.emit(chat, turn)
+            return
+        chat.turns.remove(turn)
+        if turn.replaces is not None:
+            chat.turns.append(turn.replaces)
+        self.turns_changed.emit(chat)
+        self.question_returned.emit(chat, turn.question)
+
+    def set_sampling(self, **changes: object) -> None:
+        """Change sampling fields of the chat that is shown; None gives a field back to the model."""
+        self.current.sampling = replace(self.current.sampling, **changes)  # type: ignore[arg-type]

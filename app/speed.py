@@ -1,0 +1,143 @@
+"""What was measured while one model wrote: the numbers behind the Speed panel. No Qt, no numpy.
+
+Time here is writing time: it advances with the engine's rounds and stands still between replies.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from engine.types import Decision, Mode, Reply, RoundStats, Snapshot
+
+WINDOW_S = 60.0
+SAMPLE_S = 0.1
+POINTS = int(WINDOW_S / SAMPLE_S)
+
+MEASURED_TOKENS = 16
+"""A reply with fewer tokens than this says nothing about speed."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One point of the plots: writing time in seconds, tokens/s and acceptance (0 to 1) over the last two seconds."""
+
+    at: float
+    mode: Mode
+    tokens_per_second: float | None
+    acceptance: float | None
+
+
+@dataclass
+class Rate:
+    """Tokens and the milliseconds they took, over every reply of one mode."""
+
+    tokens: int = 0
+    ms: float = 0.0
+
+    def add(self, tokens: int, ms: float) -> None:
+        self.tokens += tokens
+        self.ms += ms
+
+    @property
+    def tokens_per_second(self) -> float | None:
+        return self.tokens / self.ms * 1000.0 if self.ms > 0 else None
+
+
+@dataclass
+class SpeedLog:
+    """One model in this run. `snapshot` and `decision` are the latest known and stay until newer ones come."""
+
+    samples: deque[Sample] = field(default_factory=lambda: deque(maxlen=POINTS))
+    marks: deque[float] = field(default_factory=lambda: deque(maxlen=POINTS))
+    """Writing times at which a reply began."""
+    writing_s: float = 0.0
+    decision: Decision | None = None
+    snapshot: Snapshot | None = None
+    mtp_snapshot: Snapshot | None = None
+    """The latest snapshot of a reply written with MTP."""
+    live: bool = False
+    rates: dict[Mode, Rate] = field(default_factory=lambda: {"plain": Rate(), "mtp": Rate()})
+    version: int = 0
+    """Grows with every new sample, so that a view knows whether there is anything to draw."""
+    _sampled_at: float = -math.inf
+
+    def begin(self, decision: Decision) -> None:
+        """A reply starts under this decision."""
+        self.decision = decision
+        self.live = True
+        if self.samples:
+            self.marks.append(self.writing_s)
+            self.version += 1
+
+    def add(self, rounds: Sequence[RoundStats], snapshot: Snapshot) -> None:
+        """Rounds of the running reply, and its counters after the last of them."""
+        if self.decision is None or not rounds:
+            return
+        self._keep(snapshot)
+        self.writing_s += sum(stats.ms for stats in rounds) / 1000.0
+        if self.writing_s - self._sampled_at < SAMPLE_S:
+            return
+        self._sampled_at = self.writing_s
+        mode = self.decision.mode
+        acceptance = snapshot.recent_acceptance if mode == "mtp" else None
+        self.samples.append(Sample(self.writing_s, mode, snapshot.recent_tokens_per_second, acceptance))
+        self.version += 1
+
+    def end(self, reply: Reply | None) -> None:
+        """The reply ended; None where it failed before anything was measured."""
+        self.live = False
+        if reply is None:
+            return
+        self.decision = reply.decision
+        if reply.stats.tokens < MEASURED_TOKENS:
+            return
+        self._keep(reply.stats)
+        # The first token belongs to the prefill.
+        self.rates[reply.decision.mode].add(reply.stats.tokens - 1, reply.stats.decode_ms)
+
+    def _keep(self, snapshot: Snapshot) -> None:
+        if snapshot.tokens_per_second is None and snapshot.recent_tokens_per_second is None:
+            return
+        self.snapshot = snapshot
+        if self.decision is not None and self.decision.mode == "mtp":
+            self.mtp_snapshot = snapshot
+
+    @property
+    def plain_speed(self) -> float | None:
+        """Plain tokens/s over every reply of this run without MTP; None before there was one."""
+        return self.rates["plain"].tokens_per_second
+
+    @property
+    def mtp_speed(self) -> float | None:
+        """Tokens/s with MTP: of the reply being written once it is long enough, else over this run's replies."""
+        snapshot = self.snapshot
+        if self.live and self.decision is not None and self.decision.mode == "mtp":
+            long_enough = snapshot is not None and snapshot.tokens >= MEASURED_TOKENS
+            if long_enough and snapshot is not None and snapshot.tokens_per_second is not None:
+                return snapshot.tokens_per_second
+        return self.rates["mtp"].tokens_per_second
+
+    @property
+    def speed_up(self) -> float | None:
+        """MTP ÷ plain; None until both were measured with this model in this run."""
+        plain, mtp = self.plain_speed, self.mtp_speed
+        return mtp / plain if plain and mtp else None
+
+    @property
+    def speed_now(self) -> float | None:
+        """Tokens/s: the last two seconds while a reply is written, the whole of the last reply after it."""
+        if self.snapshot is None:
+            return None
+        recent, whole = self.snapshot.recent_tokens_per_second, self.snapshot.tokens_per_second
+        return (recent or whole) if self.live else (whole or recent)
+
+
+def axis_top(largest: float) -> float:
+    """The upper end of an axis from zero: the smallest of 10, 20, 40, 80, 160 … above `largest`."""
+    top = 10.0
+    while top < largest * 1.05:
+        top *= 2
+    return top

@@ -1,0 +1,297 @@
+"""The conversation: transcript or empty page, one status line, composer; all in one centred column."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Qt, QTimer
+from PySide6.QtGui import QAccessible, QAccessibleAnnouncementEvent, QGuiApplication, QResizeEvent
+from PySide6.QtWidgets import QHBoxLayout, QStackedWidget, QVBoxLayout, QWidget
+
+from app.bridge import State
+from app.chats.chat import Answer, Chat, Turn
+from app.session import Session
+from app.views.composer import Composer
+from app.views.controls import Dot, Elided, Label
+from app.views.empty import EmptyChat
+from app.views.message import ReplyView
+from app.views.transcript import Transcript
+from engine.types import ErrorReport
+
+COLUMN = 760
+MARGIN = 40
+NOTICE_MS = 5000
+
+
+class StatusLine(QWidget):
+    """28 px over the composer: what is going on, and the key that ends it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setFixedHeight(28)
+        self._dot = Dot()
+        self._words = Elided(role="small", tone="text3")
+        self._key = Label(role="small", tone="text3")
+        layout = QHBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(8)
+        layout.addWidget(self._dot)
+        layout.addWidget(self._words, 1)
+        layout.addWidget(self._key)
+        self.show_status("")
+
+    @property
+    def words(self) -> str:
+        return self._words.accessibleName()
+
+    def show_status(self, words: str, key: str = "", *, dot: str = "") -> None:
+        """`dot` is the colour of the live dot, empty for none."""
+        self._words.show_text(words)
+        self._key.setText(key)
+        self._dot.setVisible(bool(dot))
+        if dot:
+            self._dot.show_colour(dot)
+
+
+class ChatView(QWidget):
+    """Shows the session's current chat and feeds the session from its composer."""
+
+    def __init__(self, session: Session, prompts: list[str]) -> None:
+        super().__init__()
+        self._session = session
+        self._replies: dict[Turn, ReplyView] = {}
+        self._editing: Turn | None = None
+        self._notice = ""
+        self._notice_over = QTimer(self, singleShot=True, interval=NOTICE_MS)
+        self._notice_over.timeout.connect(self._end_notice)
+        self.setProperty("kind", "page")
+        self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+
+        self.transcript = Transcript()
+        self.empty = EmptyChat(session, prompts)
+        self.status = StatusLine()
+        self.composer = Composer()
+        self._empty_column = QHBoxLayout()
+        self._empty_column.addWidget(self.empty)
+        empty_page = QWidget()
+        empty_page.setLayout(self._empty_column)
+        self._pages = QStackedWidget()
+        self._pages.addWidget(empty_page)
+        self._pages.addWidget(self.transcript)
+        self._column = QVBoxLayout()
+        self._column.setSpacing(0)
+        self._column.addWidget(self.status)
+        self._column.addWidget(self.composer)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(0)
+        layout.addWidget(self._pages, 1)
+        layout.addLayout(self._column)
+
+        self.empty.chosen.connect(self._send)
+        self.composer.sent.connect(self._send)
+        self.composer.stopped.connect(session.stop)
+        self.composer.edit_wanted.connect(self.edit_last)
+        self.composer.edit_given_up.connect(self._give_up_edit)
+        self.composer.changed.connect(self._keep_draft)
+        session.turn_added.connect(self._on_turn_added)
+        session.text_added.connect(self._on_text)
+        session.answer_ended.connect(self._on_answer_ended)
+        session.turns_changed.connect(self._on_turns_changed)
+        session.current_changed.connect(self._on_current_changed)
+        session.question_returned.connect(self._on_question_returned)
+        session.load_failed.connect(self._on_load_failed)
+        session.state_changed.connect(self.refresh)
+        session.model_changed.connect(self.refresh)
+        session.speed_changed.connect(self._refresh_meter)
+        session.notice.connect(self.show_notice)
+        self._show_chat()
+        self.refresh()
+
+    # ------------------------------------------------------------ the chat that is shown
+
+    def _show_chat(self) -> None:
+        """Build the transcript of the current chat anew."""
+        chat = self._session.current
+        self.transcript.clear()
+        self._replies.clear()
+        for turn in chat.turns:
+            self._add_turn(turn)
+        self._show_page()
+
+    def _show_page(self) -> None:
+        self._pages.setCurrentIndex(1 if self._session.current.turns else 0)
+
+    def _add_turn(self, turn: Turn) -> None:
+        self.transcript.add_user(turn.question)
+        answer = turn.shown
+        if answer is None:
+            return
+        view = self._add_reply(turn)
+        if answer.text:
+            view.append(answer.text)
+        if answer.ended:
+            self._end(view, turn, answer)
+
+    def _add_reply(self, turn: Turn) -> ReplyView:
+        view = self._replies[turn] = self.transcript.add_reply()
+        return view
+
+    def _end(self, view: ReplyView, turn: Turn, answer: Answer) -> None:
+        """Show how the answer ended."""
+        if answer.reply is not None:
+            view.finish(answer.reply)
+
+    def _shows(self, chat: Chat) -> bool:
+        return chat is self._session.current
+
+    def _on_current_changed(self) -> None:
+        self._editing = None
+        self._show_chat()
+        self.composer.show_text(self._session.current.draft)
+        self.composer.setFocus()
+        self.refresh()
+
+    def _on_turns_changed(self, chat: Chat) -> None:
+        if self._shows(chat):
+            self._show_chat()
+
+    def _on_turn_added(self, chat: Chat, turn: Turn) -> None:
+        if self._shows(chat):
+            self._add_turn(turn)
+            self._show_page()
+        self._announce("Reply started")
+
+    def _on_text(self, chat: Chat, turn: Turn, text: str) -> None:
+        if self._shows(chat):
+            self._replies[turn].append(text)
+
+    def _on_answer_ended(self, chat: Chat, turn: Turn) -> None:
+        answer = turn.latest
+        if self._shows(chat) and answer is not None:
+            self._end(self._replies[turn], turn, answer)
+        self._announce("Reply finished")
+
+    def _on_load_failed(self, chat: Chat, error: ErrorReport) -> None:
+        """A model that was chosen could not be loaded, and no question was waiting for it."""
+        self.show_notice(str(error))
+
+    def _announce(self, words: str) -> None:
+        """Tell a screen reader that a reply began or ended; never the tokens in between."""
+        QAccessible.updateAccessibility(QAccessibleAnnouncementEvent(self, words))
+
+    # ------------------------------------------------------------ composer
+
+    def _send(self, text: str) -> None:
+        replaces, self._editing = self._editing, None
+        if self._session.send(text, replaces):
+            self._session.current.draft = ""
+            self.composer.show_text("")
+        else:
+            self._editing = replaces
+
+    def _keep_draft(self, text: str) -> None:
+        self._session.current.draft = text
+        if self._editing is not None and not text:
+            self._editing = None
+            self.refresh()
+
+    def edit_last(self) -> None:
+        """Bring the last question back into the composer; sending replaces it."""
+        turns = self._session.current.turns
+        if not turns or self._session.busy:
+            return
+        self.composer.show_text(turns[-1].question)
+        self._editing = turns[-1]
+        self.composer.setFocus()
+        self.refresh()
+
+    def _give_up_edit(self) -> None:
+        if self._editing is not None:
+            self._editing = None
+            self.composer.show_text("")
+            self.refresh()
+
+    def _on_question_returned(self, chat: Chat, question: str) -> None:
+        chat.draft = f"{question}\n{chat.draft}" if chat.draft.strip() else question
+        if self._shows(chat):
+            self.composer.show_text(chat.draft)
+
+    def copy_last_reply(self) -> None:
+        """Put the Markdown source of the last reply on the clipboard."""
+        for turn in reversed(self._session.current.turns):
+            if turn.shown is not None and turn.shown.text:
+                QGuiApplication.clipboard().setText(turn.shown.text)
+                self.show_notice("Reply copied.")
+                return
+
+    # ------------------------------------------------------------ status
+
+    def show_notice(self, words: str) -> None:
+        """One line for a few seconds."""
+        self._notice = words
+        self._notice_over.start()
+        self.refresh()
+
+    def _end_notice(self) -> None:
+        self._notice = ""
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Status line, Send or Stop, context meter."""
+        writing, state = self._session.writing, self._session.state
+        self.composer.show_stop(writing is not None, stopping=state == State.STOPPING)
+        self.composer.show_placeholder(f"Message {self._session.model_title}")
+        self._refresh_meter()
+        if self._notice:
+            self.status.show_status(self._notice)
+        elif self._editing is not None and writing is None:
+            self.status.show_status("Editing your last message", "esc to cancel")
+        else:
+            self._refresh_status()
+
+    def _refresh_status(self) -> None:
+        session = self._session
+        writing, state = session.writing, session.state
+        key = "esc to stop" if writing is not None else ""
+        if writing is not None and not self._shows(writing.chat):
+            self.status.show_status(f"Writing in “{writing.chat.title}”", key, dot="accent")
+        elif state == State.LOADING:
+            self.status.show_status(self._loading_words(), key, dot="text3")
+        elif state == State.PREFILL:
+            self.status.show_status(self._prefill_words(), key, dot="text3")
+        elif state == State.WRITING and writing is not None:
+            decision = writing.decision
+            ahead = decision is not None and decision.mode == "mtp"
+            words = f"Writing, reading {decision.depth} ahead" if ahead and decision else "Writing"
+            self.status.show_status(words, key, dot="accent" if ahead else "text3")
+        elif state == State.STOPPING:
+            self.status.show_status("Stopping…", dot="text3")
+        elif session.info is None and session.bridge.state == State.IDLE and session.loading is None:
+            self.status.show_status("No model is loaded. Choose one above, or send to try again.")
+        else:
+            self.status.show_status("")
+
+    def _loading_words(self) -> str:
+        progress = self._session.loading
+        words = f"Loading {self._session.model_title}…"
+        return f"{words} {progress.fraction * 100:.0f} %" if progress and progress.fraction > 0 else words
+
+    def _prefill_words(self) -> str:
+        progress = self._session.writing.prefill if self._session.writing else None
+        words = "Reading your message…"
+        if progress is None or not 0 < progress.done < progress.total:
+            return words
+        return f"{words} {progress.done / progress.total * 100:.0f} %"
+
+    def _refresh_meter(self) -> None:
+        info = self._session.info
+        limit = info.capability.context if info is not None else None
+        self.composer.meter.show_use(self._session.current.used_tokens, limit)
+
+    # ------------------------------------------------------------ layout
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        narrowest = MARGIN if self.width() > 480 else 20
+        margin = max((self.width() - COLUMN) // 2, narrowest)
+        self._column.setContentsMargins(margin, 0, margin, 20)
+        self._empty_column.setContentsMargins(margin, 0, margin, 0)

@@ -1,0 +1,237 @@
+"""Where messages are written: a field that grows with the text, the context meter, and Send, which becomes Stop."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QMimeData, QSize, Qt, Signal
+from PySide6.QtGui import (
+    QFocusEvent,
+    QInputMethodEvent,
+    QKeyEvent,
+    QPainter,
+    QPaintEvent,
+    QTextBlockFormat,
+    QTextCursor,
+)
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QSizePolicy, QTextEdit, QVBoxLayout, QWidget
+
+from app import theme
+from app.icons import icon
+from app.views.controls import Button, Label
+
+MOST_LINES = 6
+
+
+class Input(QTextEdit):
+    """Plain text that grows from one to six lines. Return sends, Shift-Return starts a new line.
+
+    While an input method is composing, its keys are its own: a Return that picks a candidate never sends.
+    """
+
+    sent = Signal()
+    up_in_empty = Signal()
+    escaped = Signal()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._composing = False
+        self.setProperty("kind", "input")
+        self.setAcceptRichText(False)
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setTabChangesFocus(True)
+        self.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAsNeeded)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        self.setAccessibleName("Message")
+        self.document().setDocumentMargin(0)
+        self.viewport().setAutoFillBackground(False)
+        self.document().documentLayout().documentSizeChanged.connect(lambda _: self._fit())
+        self.textChanged.connect(self._space_lines)
+        theme.signals().changed.connect(self._dress)
+        self._dress()
+
+    def _dress(self) -> None:
+        self.setFont(theme.current().font("reading"))
+        self._space_lines()
+        self._fit()
+
+    def _space_lines(self) -> None:
+        """Give every line the height of the reading text."""
+        height = theme.current().line_height("reading")
+        if self.textCursor().blockFormat().lineHeight() == height and self.document().blockCount() == 1:
+            return
+        cursor = QTextCursor(self.document())
+        cursor.select(QTextCursor.SelectionType.Document)
+        line = QTextBlockFormat()
+        line.setLineHeight(height, QTextBlockFormat.LineHeightTypes.FixedHeight.value)
+        self.blockSignals(True)
+        cursor.joinPreviousEditBlock()
+        cursor.mergeBlockFormat(line)
+        cursor.endEditBlock()
+        self.blockSignals(False)
+
+    def _fit(self) -> None:
+        line = theme.current().line_height("reading")
+        wanted = round(self.document().documentLayout().documentSize().height())
+        self.setFixedHeight(min(max(wanted, line), MOST_LINES * line))
+
+    def insertFromMimeData(self, source: QMimeData) -> None:
+        """Paste words alone: no colours, no images, nothing that would have to be fetched."""
+        if source.hasText():
+            self.textCursor().insertText(source.text().replace("\r\n", "\n"))
+
+    def canInsertFromMimeData(self, source: QMimeData) -> bool:
+        return source.hasText()
+
+    def inputMethodEvent(self, event: QInputMethodEvent) -> None:
+        self._composing = bool(event.preeditString())
+        super().inputMethodEvent(event)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        key = event.key()
+        if key in (Qt.Key.Key_Return, Qt.Key.Key_Enter) and not self._composing:
+            if event.modifiers() & Qt.KeyboardModifier.ShiftModifier:
+                self.textCursor().insertBlock()
+                self.ensureCursorVisible()
+            else:
+                self.sent.emit()
+        elif key == Qt.Key.Key_Up and not self.toPlainText() and not self._composing:
+            self.up_in_empty.emit()
+        elif key == Qt.Key.Key_Escape and not self._composing:
+            self.escaped.emit()
+        else:
+            super().keyPressEvent(event)
+
+    def focusOutEvent(self, event: QFocusEvent) -> None:
+        self._composing = False
+        super().focusOutEvent(event)
+
+
+class ContextMeter(QWidget):
+    """How much of the model's context this chat has used; hidden until the model has counted."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._share = 0.0
+        self._words = Label(role="small", tone="text3")
+        self.setFixedHeight(28)
+        layout = QHBoxLayout(self)
+        layout.setContentsMargins(64, 0, 0, 0)
+        layout.addWidget(self._words, 0, Qt.AlignmentFlag.AlignVCenter)
+        self.show_use(None, None)
+
+    @property
+    def words(self) -> str:
+        return self._words.text()
+
+    def show_use(self, used: int | None, limit: int | None) -> None:
+        """Tokens used of tokens there are."""
+        known = used is not None and limit is not None and limit > 0
+        self.setVisible(known)
+        if not known:
+            return
+        self._share = min(used / limit, 1.0)
+        self._words.setText(f"{shortened(used)} of {shortened(limit)}")
+        self.setAccessibleName(f"{used} of {limit} tokens of context used")
+        self.setToolTip(f"This chat fills {used} of the {limit} tokens that the model can look back on.")
+        self.update()
+
+    def sizeHint(self) -> QSize:
+        return QSize(64 + self._words.sizeHint().width(), 28)
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.setPen(Qt.PenStyle.NoPen)
+        y = self.height() // 2 - 2
+        painter.setBrush(theme.current().colour("bartrack"))
+        painter.drawRoundedRect(0, y, 56, 4, 2, 2)
+        painter.setBrush(theme.current().colour("error" if self._share >= 0.95 else "text3"))
+        painter.drawRoundedRect(0, y, max(round(56 * self._share), 4), 4, 2, 2)
+
+
+def shortened(tokens: int) -> str:
+    """620 -> "620", 6200 -> "6.2k", 32768 -> "32k"."""
+    if tokens < 1000:
+        return str(tokens)
+    if tokens < 10_000:
+        return f"{tokens / 1000:.1f}k"
+    return f"{tokens // 1024}k" if tokens % 1024 == 0 else f"{tokens / 1000:.0f}k"
+
+
+class Composer(QFrame):
+    """The field, its meter and its button."""
+
+    sent = Signal(str)
+    stopped = Signal()
+    edit_wanted = Signal()
+    """Up was pressed in the empty field."""
+    edit_given_up = Signal()
+    changed = Signal(str)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setProperty("kind", "composer")
+        self.input = Input()
+        self.meter = ContextMeter()
+        self.send = Button("Send", "fill")
+        self.stop = Button("Stop", "ink")
+        for button in (self.send, self.stop):
+            button.setIconSize(QSize(14, 14))
+            button.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+        bottom = QHBoxLayout()
+        bottom.setSpacing(12)
+        bottom.addStretch(1)
+        bottom.addWidget(self.meter)
+        bottom.addWidget(self.send)
+        bottom.addWidget(self.stop)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(16, 11, 11, 11)
+        layout.setSpacing(8)
+        layout.addWidget(self.input)
+        layout.addLayout(bottom)
+        self.setFocusProxy(self.input)
+        self.input.sent.connect(self._send)
+        self.input.up_in_empty.connect(self.edit_wanted)
+        self.input.escaped.connect(self.edit_given_up)
+        self.input.textChanged.connect(self._on_text)
+        self.send.clicked.connect(self._send)
+        self.stop.clicked.connect(self.stopped)
+        theme.signals().changed.connect(self._tint)
+        self._tint()
+        self.show_stop(False)
+        self._on_text()
+
+    def _tint(self) -> None:
+        self.send.setIcon(icon("send", "onfill" if self.send.isEnabled() else "disabled"))
+        self.stop.setIcon(icon("stop", "page"))
+
+    @property
+    def text(self) -> str:
+        return self.input.toPlainText()
+
+    def show_text(self, text: str) -> None:
+        """Put `text` into the field, the cursor behind it."""
+        if text != self.text:
+            self.input.setPlainText(text)
+            self.input.moveCursor(QTextCursor.MoveOperation.End)
+
+    def show_placeholder(self, words: str) -> None:
+        self.input.setPlaceholderText(words)
+
+    def show_stop(self, stopping_possible: bool, *, stopping: bool = False) -> None:
+        """Stop in the place of Send, or Send."""
+        focused = self.send.hasFocus() or self.stop.hasFocus()
+        self.stop.setVisible(stopping_possible)
+        self.stop.setEnabled(not stopping)
+        self.send.setVisible(not stopping_possible)
+        if focused:  # the button under the focus went away
+            self.input.setFocus()
+
+    def _send(self) -> None:
+        if self.text.strip():
+            self.sent.emit(self.text)
+
+    def _on_text(self) -> None:
+        self.send.setEnabled(bool(self.text.strip()))
+        self._tint()
+        self.changed.emit(self.text)

@@ -1,0 +1,92 @@
+"""An empty chat: what this is, the model in use, and three prompts to click."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtWidgets import QFrame, QVBoxLayout, QWidget
+
+from app.session import Session
+from app.views.controls import Button, Hairline, Label, Paragraph
+
+SHOWN = 3
+
+
+def read_prompts(file: Path) -> list[str]:
+    """The prompts of `prompts.toml`, in their order."""
+    with file.open("rb") as opened:
+        return [entry["text"] for entry in tomllib.load(opened)["prompt"]]
+
+
+def in_words(count: int) -> str:
+    """2_720_000 -> "2.7 million", 9_000_000_000 -> "9 billion"."""
+    for size, word in ((10**9, "billion"), (10**6, "million")):
+        if count >= size:
+            return f"{count / size:.1f}".removesuffix(".0") + f" {word}"
+    return f"{count:,}".replace(",", " ")
+
+
+def as_size(size: int) -> str:
+    """Bytes as people read them: "12 MB", "5.6 GB"."""
+    if size >= 10**9:
+        return f"{size / 10**9:.1f} GB"
+    return f"{max(round(size / 10**6), 1)} MB"
+
+
+class EmptyChat(QWidget):
+    """Fills the place of the conversation while there is none."""
+
+    chosen = Signal(str)
+    """A prompt was clicked."""
+
+    def __init__(self, session: Session, prompts: list[str]) -> None:
+        super().__init__()
+        self._session = session
+        self.model = Label(role="small", tone="text3")
+        self.buttons = [Button(prompt, "prompt", "reading") for prompt in prompts[:SHOWN]]
+        group = QFrame()
+        group.setProperty("kind", "group")
+        rows = QVBoxLayout(group)
+        rows.setContentsMargins(1, 1, 1, 1)
+        rows.setSpacing(0)
+        for index, button in enumerate(self.buttons):
+            if index:
+                rows.addWidget(Hairline())
+            rows.addWidget(button)
+            button.setCursor(Qt.CursorShape.PointingHandCursor)
+            button.clicked.connect(lambda _=False, button=button: self.chosen.emit(button.text()))
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(0)
+        layout.addStretch(3)
+        layout.addWidget(Label("A model that reads ahead", "title"))
+        layout.addSpacing(12)
+        layout.addWidget(
+            Paragraph(
+                "Foreword runs open models on this computer. A small head guesses the next words; the full model "
+                "checks them in one pass and keeps only what it would have said itself.",
+                "reading",
+                "text2",
+            )
+        )
+        layout.addSpacing(24)
+        layout.addWidget(group)
+        layout.addSpacing(16)
+        layout.addWidget(self.model)
+        layout.addStretch(4)
+        session.model_changed.connect(self.refresh)
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Name the model in use."""
+        info = self._session.info
+        if info is None:
+            self.model.setText(f"Your chats stay here. Next: {self._session.model_title}.")
+            return
+        capability = info.capability
+        facts = [f"{in_words(capability.parameters)} parameters", as_size(capability.bytes)]
+        if capability.head is not None and capability.refusal is None:
+            facts.append("with a head that reads ahead")
+        self.model.setText(f"In use: {info.name}, {', '.join(facts)}. Your chats stay on this computer.")

@@ -1,0 +1,166 @@
+"""The line over the conversation: title, model picker, live chip, inspector toggle."""
+
+from __future__ import annotations
+
+import sys
+
+from PySide6.QtCore import QSize, Qt, Signal
+from PySide6.QtGui import QAction
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QMenu, QToolButton, QVBoxLayout, QWidget
+
+from app import theme
+from app.icons import icon
+from app.session import Session, model_name
+from app.settings import GUIDE
+from app.views.controls import Dot, Elided, Hairline, IconButton, Label, restyle
+
+HEADER = 52
+NUMBERS_EVERY = 6
+
+
+class ModelPicker(QToolButton):
+    """Names the model in use and lets one choose another: Guide, a recent folder, or any folder."""
+
+    folder_wanted = Signal()
+
+    def __init__(self, session: Session) -> None:
+        super().__init__()
+        self._session = session
+        self.setProperty("kind", "picker")
+        self.setFont(theme.current().font("ui"))
+        self.setIconSize(QSize(14, 14))
+        self.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
+        # The arrow belongs behind the words.
+        self.setLayoutDirection(Qt.LayoutDirection.RightToLeft)
+        self.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
+        self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+        self._menu = QMenu(self)
+        self._menu.setLayoutDirection(Qt.LayoutDirection.LeftToRight)
+        self._menu.aboutToShow.connect(self._fill)
+        self.setMenu(self._menu)
+        session.model_changed.connect(self.refresh)
+        session.wish_changed.connect(self.refresh)
+        theme.signals().changed.connect(self.refresh)
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Show the model in use, and that it has a head."""
+        info = self._session.info
+        title = self.fontMetrics().elidedText(self._session.model_title, Qt.TextElideMode.ElideMiddle, 220)
+        has_head = info is not None and info.capability.head is not None and info.capability.refusal is None
+        self.setText(f"{title} · MTP " if has_head else f"{title} ")
+        self.setIcon(icon("chevron-down", "text2"))
+        self.setAccessibleName(f"Model: {self._session.model_title}. Choose another")
+        self.setToolTip(info.path if info is not None else "")
+
+    def _fill(self) -> None:
+        self._menu.clear()
+        for path in (GUIDE, *self._session.settings.recent_models):
+            action = QAction(model_name(path), self._menu)
+            action.setCheckable(True)
+            action.setChecked(path == self._session.model_path)
+            action.setToolTip(path)
+            action.triggered.connect(lambda _=False, path=path: self._session.use_model(path))
+            self._menu.addAction(action)
+        self._menu.addSeparator()
+        self._menu.addAction("Open Model Folder…", self.folder_wanted.emit)
+
+
+class LiveChip(QFrame):
+    """Speed now and, where both were measured, the speed-up. Holds its numbers between replies."""
+
+    def __init__(self, session: Session) -> None:
+        super().__init__()
+        self._session = session
+        self._ticks = 0
+        self.setProperty("kind", "chip")
+        self.setProperty("state", "off")
+        self.setFixedHeight(24)
+        self._dot = Dot()
+        self._text = Label(role="smallmedium")
+        layout = QHBoxLayout(self)
+        layout.setContentsMargins(10, 0, 10, 0)
+        layout.setSpacing(6)
+        layout.addWidget(self._dot)
+        layout.addWidget(self._text)
+        session.speed_changed.connect(self._on_speed)
+        session.state_changed.connect(self.refresh)
+        session.model_changed.connect(self.refresh)
+        self.refresh()
+
+    @property
+    def text(self) -> str:
+        return self._text.text()
+
+    def _on_speed(self) -> None:
+        self._ticks += 1
+        if not self.isVisible() or not self._session.speed.live or self._ticks % NUMBERS_EVERY == 0:
+            self.refresh()
+
+    def refresh(self) -> None:
+        """Write the numbers of the model in use; nothing is shown before there are any."""
+        log = self._session.speed
+        now, decision = log.speed_now, log.decision
+        self.setVisible(now is not None)
+        if now is None or decision is None:
+            return
+        with_mtp = decision.mode == "mtp"
+        parts = [f"{now:.0f} tok/s"]
+        if with_mtp and log.speed_up is not None:
+            parts.append(f"{log.speed_up:.1f}×")
+        self._text.setText(" · ".join(parts))
+        self._dot.setVisible(log.live)
+        self._dot.show_colour("accent" if with_mtp else "text3")
+        restyle(self, "state", "on" if with_mtp else "off")
+        spoken = "writing" if log.live else "last reply"
+        self.setAccessibleName(f"{spoken}: {self._text.text()}")
+        self.setToolTip(
+            "Tokens per second: the last two seconds while writing, else the whole last reply.\n"
+            "×: with MTP divided by plain, both timed here since the app was started."
+        )
+
+
+class Header(QWidget):
+    """52 px over the conversation, hairline at its foot."""
+
+    sidebar_toggled = Signal()
+
+    def __init__(self, session: Session) -> None:
+        super().__init__()
+        self._session = session
+        self.setProperty("kind", "page")
+        self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        self.setFixedHeight(HEADER)
+        self.sidebar = IconButton("sidebar", "Show the sidebar")
+        self.title = Elided(role="head")
+        self.picker = ModelPicker(session)
+        self.chip = LiveChip(session)
+        self.inspector = IconButton("inspector", "Inspector")
+        self.inspector.setCheckable(True)
+        line = QWidget()
+        self._line = QHBoxLayout(line)
+        self._line.setSpacing(8)
+        self._line.addWidget(self.sidebar)
+        self._line.addWidget(self.title, 1)
+        for widget in (self.picker, self.chip, self.inspector):
+            self._line.addWidget(widget)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(0)
+        layout.addWidget(line, 1)
+        layout.addWidget(Hairline())
+        self.sidebar.clicked.connect(self.sidebar_toggled)
+        session.chats_changed.connect(self.refresh)
+        session.current_changed.connect(self.refresh)
+        self.show_sidebar_button(False)
+        self.refresh()
+
+    def show_sidebar_button(self, shown: bool) -> None:
+        """The button that brings the sidebar back stands here while there is none."""
+        self.sidebar.setVisible(shown)
+        # Without a sidebar the window's own buttons on a Mac are over this pane.
+        left = (80 if sys.platform == "darwin" else 12) if shown else 20
+        self._line.setContentsMargins(left, 0, 12, 0)
+
+    def refresh(self) -> None:
+        self.title.show_text(self._session.current.title)

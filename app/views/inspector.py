@@ -1,0 +1,90 @@
+"""The right pane: Speed, Sampling and Instructions behind one row of segments."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QHBoxLayout, QStackedWidget, QTextEdit, QVBoxLayout, QWidget
+
+from app import theme
+from app.session import Session
+from app.views.controls import Hairline, Label, Paragraph, Segments
+from app.views.sampling import SamplingPanel
+from app.views.speed import SpeedPanel
+
+WIDTH = 320
+HEADER = 52
+
+
+class InstructionsPanel(QWidget):
+    """The system prompt of the chat that is shown."""
+
+    def __init__(self, session: Session) -> None:
+        super().__init__()
+        self._session = session
+        self.text = QTextEdit()
+        self.text.setProperty("kind", "field")
+        self.text.setAcceptRichText(False)
+        self.text.setTabChangesFocus(True)
+        self.text.setFont(theme.current().font("ui"))
+        self.text.setAccessibleName("Instructions for this chat")
+        self.text.setPlaceholderText("For example: Answer in short sentences.")
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(20, 16, 20, 20)
+        layout.setSpacing(8)
+        layout.addWidget(Label("Instructions for this chat", "cap", "text2"))
+        layout.addWidget(self.text, 1)
+        layout.addWidget(
+            Paragraph(
+                "The model reads this before your first message. Changes hold from the next message.",
+                "small",
+                "text3",
+            )
+        )
+        self.text.textChanged.connect(self._keep)
+        session.current_changed.connect(self.refresh)
+        self.refresh()
+
+    def _keep(self) -> None:
+        self._session.current.instructions = self.text.toPlainText()
+
+    def refresh(self) -> None:
+        """Show the instructions of this chat."""
+        instructions = self._session.current.instructions
+        if self.text.toPlainText() != instructions:
+            self.text.setPlainText(instructions)
+
+
+class Inspector(QWidget):
+    """Three tabs, 320 px wide."""
+
+    def __init__(self, session: Session) -> None:
+        super().__init__()
+        self.setProperty("kind", "panel")
+        self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        self.setFixedWidth(WIDTH)
+        self.speed = SpeedPanel(session)
+        self.sampling = SamplingPanel(session)
+        self.instructions = InstructionsPanel(session)
+        self.tabs = Segments([("Speed", 0), ("Sampling", 1), ("Instructions", 2)], "Inspector")
+        self._pages = QStackedWidget()
+        for page in (self.speed, self.sampling, self.instructions):
+            self._pages.addWidget(page)
+        self.tabs.choose(0)
+        self.tabs.chosen.connect(self._pages.setCurrentIndex)
+
+        header = QWidget()
+        header.setFixedHeight(HEADER - 1)
+        line = QHBoxLayout(header)
+        line.setContentsMargins(20, 0, 20, 0)
+        line.addWidget(self.tabs)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(0)
+        layout.addWidget(header)
+        layout.addWidget(Hairline())
+        layout.addWidget(self._pages, 1)
+
+    def show_tab(self, index: int) -> None:
+        """0 Speed, 1 Sampling, 2 Instructions."""
+        self.tabs.choose(index)
+        self._pages.setCurrentIndex(index)

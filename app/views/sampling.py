@@ -1,0 +1,225 @@
+"""The Sampling tab: how the next token is chosen in this chat.
+
+An empty field leaves the choice to the model and says what that is. A neutral value reads "off". Numbers may be
+typed with a point or a comma, whatever the system's language, and are kept as numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QFocusEvent
+from PySide6.QtWidgets import QFrame, QLineEdit, QScrollArea, QVBoxLayout, QWidget
+
+from app import theme
+from app.session import Session
+from app.views.controls import Button, Label, Paragraph, row
+from engine.types import SamplingChoice
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """A number that can be set: its words, its range, and the value at which it does nothing (None: there is no
+    such value)."""
+
+    name: str
+    label: str
+    lowest: float
+    highest: float
+    neutral: float | None
+    whole: bool
+    tooltip: str
+
+    def read(self, text: str) -> float | int | None:
+        """The number that was typed, brought into range; None for an empty or unreadable text."""
+        text = text.strip().replace(",", ".").casefold()
+        if text == "off" and self.neutral is not None:
+            return int(self.neutral) if self.whole else self.neutral
+        try:
+            number = int(text) if self.whole and "." not in text else float(text)
+        except ValueError:
+            return None
+        if number != number:
+            return None
+        number = min(max(number, self.lowest), self.highest)
+        return int(number) if self.whole else number
+
+    def write(self, value: float | None) -> str:
+        """The value as people read it: "off" at the neutral one, empty for None."""
+        if value is None:
+            return ""
+        if value == self.neutral:
+            return "off"
+        return str(int(value)) if self.whole else f"{value:.6g}"
+
+
+SAMPLING = (
+    Quantity(
+        *("temperature", "Temperature", 0.0, 5.0, None, False),
+        "How far to stray from the likeliest token. 0 always takes the likeliest.",
+    ),
+    Quantity(
+        *("top_k", "Top-k", 0, 1_000_000, 0, True),
+        "Choose among this many of the likeliest tokens. 0 is off.",
+    ),
+    Quantity(
+        *("top_p", "Top-p", 0.01, 1.0, 1.0, False),
+        "Choose among the likeliest tokens that together reach this probability. 1 is off.",
+    ),
+    Quantity(
+        *("min_p", "Min-p", 0.0, 1.0, 0.0, False),
+        "Leave out tokens less likely than this share of the likeliest one. 0 is off.",
+    ),
+    Quantity(
+        *("repetition_penalty", "Repetition penalty", 1.0, 2.0, 1.0, False),
+        "Makes tokens that were used lately less likely. 1 is off.",
+    ),
+)
+SEED = Quantity(
+    *("seed", "Seed", 0, 2**64 - 1, None, True),
+    "The same seed, message and settings give the same reply, with MTP or without. Empty draws a new one each time.",
+)
+MAX_TOKENS = Quantity(
+    *("max_tokens", "Longest reply", 1, 1_000_000, None, True),
+    "The most tokens a reply may have. Empty sets no limit.",
+)
+
+
+class NumberField(QLineEdit):
+    """A field for one quantity. `changed` carries the new value, None when it was emptied."""
+
+    changed = Signal(object)
+
+    def __init__(self, quantity: Quantity) -> None:
+        super().__init__()
+        self._quantity = quantity
+        self._value: float | int | None = None
+        self.setProperty("kind", "field")
+        self.setFont(theme.current().font("ui"))
+        self.setFixedWidth(124)
+        self.setAlignment(Qt.AlignmentFlag.AlignRight)
+        self.setAccessibleName(quantity.label)
+        self.setToolTip(quantity.tooltip)
+        self.editingFinished.connect(self._take)
+
+    @property
+    def value(self) -> float | int | None:
+        return self._value
+
+    def show_value(self, value: float | int | None) -> None:
+        self._value = value
+        self.setText(self._quantity.write(value))
+
+    def show_default(self, words: str) -> None:
+        """What an empty field means."""
+        self.setPlaceholderText(words)
+
+    def _take(self) -> None:
+        text = self.text().strip()
+        value = self._quantity.read(text)
+        if value is None and text:  # not a number: what was there stays
+            self.show_value(self._value)
+            return
+        different = value != self._value
+        self.show_value(value)
+        if different:
+            self.changed.emit(value)
+
+    def focusInEvent(self, event: QFocusEvent) -> None:
+        super().focusInEvent(event)
+        self.selectAll()
+
+
+class SamplingPanel(QWidget):
+    """All the fields of the chat that is shown."""
+
+    def __init__(self, session: Session) -> None:
+        super().__init__()
+        self._session = session
+        self.fields: dict[str, NumberField] = {}
+        content = QWidget()
+        content.setProperty("kind", "clear")
+        column = QVBoxLayout(content)
+        column.setContentsMargins(20, 16, 20, 20)
+        column.setSpacing(8)
+        column.addWidget(Label("For this chat", "cap", "text2"))
+        for quantity in SAMPLING:
+            self._add(column, quantity, self._keep_sampling(quantity.name))
+        column.addSpacing(8)
+        column.addWidget(Label("Reply", "cap", "text2"))
+        self._add(column, SEED, self._keep("seed"))
+        self._add(column, MAX_TOKENS, self._keep("max_tokens"))
+        self.fields["seed"].show_default("new each time")
+        self.fields["max_tokens"].show_default("no limit")
+        column.addSpacing(4)
+        self.reset = Button("Use the model’s values", "link", "smallmedium")
+        self.reset.clicked.connect(self._reset)
+        column.addWidget(self.reset, 0, Qt.AlignmentFlag.AlignLeft)
+        column.addWidget(
+            Paragraph(
+                "An empty field follows the model’s own recommendation. Changes hold from the next message.",
+                "small",
+                "text3",
+            )
+        )
+        column.addStretch(1)
+        scroll = QScrollArea()
+        scroll.setWidget(content)
+        scroll.setWidgetResizable(True)
+        scroll.setFrameShape(QFrame.Shape.NoFrame)
+        scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        scroll.setAccessibleName("Sampling")
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.addWidget(scroll)
+        session.current_changed.connect(self.refresh)
+        session.model_changed.connect(self.refresh)
+        self.refresh()
+
+    def _add(self, column: QVBoxLayout, quantity: Quantity, keep: Callable[[object], None]) -> None:
+        field = NumberField(quantity)
+        field.changed.connect(keep)
+        label = Label(quantity.label, tone="text2")
+        label.setToolTip(quantity.tooltip)
+        label.setBuddy(field)
+        column.addLayout(row(label, 1, field))
+        self.fields[quantity.name] = field
+
+    def _keep_sampling(self, name: str) -> Callable[[object], None]:
+        def keep(value: object) -> None:
+            self._session.set_sampling(**{name: value})
+            self._refresh_reset()
+
+        return keep
+
+    def _keep(self, name: str) -> Callable[[object], None]:
+        def keep(value: object) -> None:
+            setattr(self._session.current, name, value)
+            self._refresh_reset()
+
+        return keep
+
+    def _reset(self) -> None:
+        chat = self._session.current
+        chat.sampling, chat.seed, chat.max_tokens = SamplingChoice(), None, None
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Show the values of this chat and the defaults of this model."""
+        chat, info = self._session.current, self._session.info
+        for quantity in SAMPLING:
+            field = self.fields[quantity.name]
+            field.show_value(getattr(chat.sampling, quantity.name))
+            default = None if info is None else getattr(info.defaults, quantity.name)
+            field.show_default("model’s own" if default is None else f"model: {quantity.write(default)}")
+        self.fields["seed"].show_value(chat.seed)
+        self.fields["max_tokens"].show_value(chat.max_tokens)
+        self._refresh_reset()
+
+    def _refresh_reset(self) -> None:
+        chat = self._session.current
+        set_here = [getattr(chat.sampling, f.name) for f in fields(chat.sampling)]
+        set_here += [chat.seed, chat.max_tokens]
+        self.reset.setEnabled(any(value is not None for value in set_here))

@@ -1,0 +1,485 @@
+"""The Speed tab: what reading ahead is worth here, why it is on or off, and the two wishes a person has.
+
+The order never changes: figure, definition, why, plots, bars, numbers; pinned below, MTP, depth, receipt. What has
+no measurement is hidden, never shown as zero. Everything is drawn from the session's speed log on the bridge's tick.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import replace
+
+from PySide6.QtCore import QRectF, Qt
+from PySide6.QtGui import QGuiApplication, QPainter, QPaintEvent
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
+
+from app import theme
+from app.session import Session
+from app.speed import WINDOW_S, SpeedLog, axis_top
+from app.views.controls import Button, Hairline, Label, Paragraph, Segments, restyle, row
+from app.views.plot import GUTTER, Plot
+from engine.types import MAX_DEPTH, Decision, MtpWish, PositionCount
+
+HERE = "this Mac" if sys.platform == "darwin" else "this computer"
+
+NUMBERS_EVERY = 6
+"""Ticks between changes of the written numbers: five times a second is as fast as digits can be read."""
+
+TOOLTIPS = {
+    "speed-up": f"Tokens per second with MTP, divided by tokens per second without, both timed on {HERE} "
+    "with this model since the app was started.",
+    "speed": "Tokens per second while writing, without the time to read your message. "
+    "While a reply is written: over the last two seconds. After it: over the whole reply.",
+    "acceptance": "Accepted drafts divided by checked drafts, over the last two seconds. A draft behind a rejected "
+    "one is never checked and does not count.",
+    "by draft": "For each place in the chain of drafts: accepted divided by checked, in the last reply with MTP.",
+    "tokens per round": "Tokens written divided by rounds. One round is one pass of the full model: the accepted "
+    "drafts and one token of its own.",
+    "depth": "How many tokens are drafted ahead in each round now.",
+}
+
+
+class Bar(QWidget):
+    """A thin bar: a share of its track, from 0 to 1."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._share = 0.0
+        self._colour = "accent"
+        self.setFixedHeight(6)
+
+    def show_share(self, share: float, colour: str) -> None:
+        if (share, colour) != (self._share, self._colour):
+            self._share, self._colour = share, colour
+            self.update()
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.setPen(Qt.PenStyle.NoPen)
+        painter.setBrush(theme.current().colour("bartrack"))
+        painter.drawRoundedRect(self.rect(), 3, 3)
+        if self._share > 0:
+            painter.setBrush(theme.current().colour(self._colour))
+            painter.drawRoundedRect(QRectF(0, 0, max(self.width() * self._share, 6.0), 6), 3, 3)
+
+
+class Figure(QWidget):
+    """The one big number with its unit, between its heading and its definition. Its height never changes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.heading = Label(role="small", tone="text2")
+        self.number = Label(role="figure")
+        self.unit = Label(role="unit", tone="text2")
+        self.definition = Label(role="small", tone="text2")
+        digits = QHBoxLayout()
+        digits.setContentsMargins(0, 0, 0, 0)
+        digits.setSpacing(6)
+        digits.addWidget(self.number, 0, Qt.AlignmentFlag.AlignBottom)
+        digits.addWidget(self.unit, 0, Qt.AlignmentFlag.AlignBottom)
+        digits.addStretch(1)
+        self._digits = digits
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(4)
+        layout.addWidget(self.heading)
+        layout.addLayout(digits)
+        layout.addWidget(self.definition)
+        self.setFixedHeight(16 + 4 + 48 + 4 + 16)
+
+    def show_figure(self, heading: str, number: str, unit: str, definition: str, tooltip: str) -> None:
+        self.heading.setText(heading)
+        self.number.setText(number)
+        self.number.setVisible(bool(number))
+        self.unit.setText(unit)
+        times = unit == "×"
+        self.unit.setFont(theme.current().font("times" if times else "unit"))
+        self.unit.setFixedHeight(48 if times or not number else 31)
+        self._digits.setSpacing(1 if times else 6)
+        self.definition.setText(definition)
+        self.definition.setToolTip(definition)
+        self.number.setToolTip(tooltip)
+        self.heading.setToolTip(tooltip)
+        self.setAccessibleName(f"{heading}: {number} {unit}. {definition}")
+
+
+class Why(QFrame):
+    """Why MTP is on or off, in one sentence with one action beneath."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setProperty("kind", "why")
+        self.setProperty("state", "off")
+        self.sentence = Paragraph(role="why")
+        self.action = Button("", "link", "smallmedium")
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(12, 9, 12, 9)
+        layout.setSpacing(4)
+        layout.addWidget(self.sentence)
+        layout.addWidget(self.action, 0, Qt.AlignmentFlag.AlignLeft)
+
+    def show_decision(self, decision: Decision, then: str) -> str | None:
+        """Show the sentence; `then` follows it where a wish waits for the next message. Returns the override
+        that the action would set, None where there is no action."""
+        self.sentence.show_text(f"{decision.sentence} {then}".strip())
+        code = decision.receipt.refusal.code if decision.receipt.refusal else ""
+        if decision.against_advice:
+            state, words, override = "against", "Back to Auto", "auto"
+        elif decision.mode == "mtp":
+            state, words, override = "on", "Turn off", "off"
+        elif code == "disabled_by_user":
+            state, words, override = "off", "Back to Auto", "auto"
+        elif code == "device_policy":
+            state, words, override = "off", "Turn on anyway…", "on"
+        else:
+            state, words, override = "off", "", None
+        restyle(self, "state", state)
+        self.action.setText(words)
+        self.action.setVisible(override is not None)
+        return override
+
+
+class PlotGroup(QWidget):
+    """Heading, value now, and a plot that is built when the worker has imported what it needs."""
+
+    def __init__(self, heading: str, tooltip: str) -> None:
+        super().__init__()
+        self.value = Label(role="smallbold")
+        title = Label(heading, role="smallmedium")
+        title.setToolTip(tooltip)
+        self.value.setToolTip(tooltip)
+        self.plot: Plot | None = None
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(4)
+        layout.addLayout(row(title, 1, self.value))
+
+
+class DraftRow(QWidget):
+    """Acceptance at one place of the chain."""
+
+    def __init__(self, place: int) -> None:
+        super().__init__()
+        self.setFixedHeight(20)
+        name = Label(f"Draft {place}", role="small", tone="text2")
+        name.setFixedWidth(48)
+        self.bar = Bar()
+        self.value = Label(role="smallmedium")
+        self.value.setFixedWidth(36)
+        self.value.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
+        layout = QHBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(8)
+        layout.addWidget(name)
+        layout.addWidget(self.bar, 1)
+        layout.addWidget(self.value)
+        for widget in (self, name, self.bar, self.value):
+            widget.setToolTip(TOOLTIPS["by draft"])
+
+    def show_count(self, count: PositionCount, in_use: bool) -> None:
+        share = count.accepted / count.evaluated
+        self.bar.show_share(share, "accent" if in_use else "barprobed")
+        self.value.setText(f"{share:.0%}".replace("%", " %"))
+
+
+class Number(QWidget):
+    """A number over its name."""
+
+    def __init__(self, name: str, tooltip: str) -> None:
+        super().__init__()
+        self.value = Label(role="number")
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(0)
+        layout.addWidget(self.value)
+        layout.addWidget(Label(name, role="small", tone="text2"))
+        self.setToolTip(tooltip)
+
+
+class SpeedPanel(QWidget):
+    """The whole tab."""
+
+    def __init__(self, session: Session) -> None:
+        super().__init__()
+        self._session = session
+        self._drawn: tuple[SpeedLog, int] | None = None
+        self._ticks = 0
+        self._override: str | None = None
+
+        self.figure = Figure()
+        self.why = Why()
+        self.speed_plot = PlotGroup("Tokens per second", TOOLTIPS["speed"])
+        self.acceptance_plot = PlotGroup("Acceptance", TOOLTIPS["acceptance"])
+        self._now = QWidget()
+        axis = QHBoxLayout(self._now)
+        axis.setContentsMargins(0, 2, GUTTER, 0)
+        axis.addWidget(Label("60 s", "axis", "text3"))
+        axis.addStretch(1)
+        axis.addWidget(Label("now", "axis", "text3"))
+
+        self._bars = QWidget()
+        bars = QVBoxLayout(self._bars)
+        bars.setContentsMargins(0, 0, 0, 0)
+        bars.setSpacing(0)
+        self._probed = Label("faint: probed only", "axis", "text3")
+        heading = Label("Acceptance by draft", "smallmedium")
+        heading.setToolTip(TOOLTIPS["by draft"])
+        bars.addLayout(row(heading, 1, self._probed))
+        bars.addSpacing(4)
+        self.drafts = [DraftRow(place) for place in range(1, MAX_DEPTH + 1)]
+        for draft in self.drafts:
+            bars.addWidget(draft)
+
+        self.tokens_per_round = Number("tokens per round", TOOLTIPS["tokens per round"])
+        self.depth_now = Number("depth now", TOOLTIPS["depth"])
+        self._numbers = QWidget()
+        numbers = QHBoxLayout(self._numbers)
+        numbers.setContentsMargins(0, 0, 0, 0)
+        numbers.addWidget(self.tokens_per_round, 1)
+        numbers.addWidget(self.depth_now, 1)
+
+        content = QWidget()
+        content.setProperty("kind", "clear")
+        column = QVBoxLayout(content)
+        column.setContentsMargins(20, 16, 20, 16)
+        column.setSpacing(0)
+        for widget, space in (
+            (self.figure, 16),
+            (self.why, 16),
+            (self.speed_plot, 12),
+            (self.acceptance_plot, 0),
+            (self._now, 12),
+            (self._bars, 12),
+            (self._numbers, 0),
+        ):
+            column.addWidget(widget)
+            column.addSpacing(space)
+        column.addStretch(1)
+        scroll = QScrollArea()
+        scroll.setWidget(content)
+        scroll.setWidgetResizable(True)
+        scroll.setFrameShape(QFrame.Shape.NoFrame)
+        scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        scroll.setAccessibleName("Measurements")
+
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(0)
+        layout.addWidget(scroll, 1)
+        layout.addWidget(self._wishes())
+
+        self.why.action.clicked.connect(self._act)
+        self.override.chosen.connect(self._on_override)
+        self.depth.chosen.connect(self._on_depth)
+        self.copy_receipt.clicked.connect(self._copy_receipt)
+        session.model_changed.connect(self.refresh)
+        session.wish_changed.connect(self.refresh)
+        session.state_changed.connect(self._refresh_why)
+        session.bridge.ready.connect(self.build_plots)
+        session.bridge.ticked.connect(self._on_tick)
+        self.refresh()
+
+    def _wishes(self) -> QWidget:
+        self.override = Segments([("Auto", "auto"), ("On", "on"), ("Off", "off")], "MTP")
+        depths = [("Auto", None), *((str(depth), depth) for depth in range(1, MAX_DEPTH + 1))]
+        self.depth = Segments(depths, "Depth")
+        self.override.setToolTip(f"Auto reads ahead where it should pay on {HERE}. Holds from the next message.")
+        self.depth.setToolTip("How many tokens to draft in a round. Auto chooses for you.")
+        self.copy_receipt = Button("Copy receipt", "link", "smallmedium")
+        self.copy_receipt.setToolTip("The record of why MTP is on or off, as JSON")
+        pinned = QWidget()
+        column = QVBoxLayout(pinned)
+        column.setContentsMargins(20, 0, 20, 20)
+        column.setSpacing(8)
+        column.addWidget(Hairline())
+        column.addSpacing(4)
+        for name, segments in (("MTP", self.override), ("Depth", self.depth)):
+            label = Label(name, tone="text2")
+            label.setFixedWidth(48)
+            line = QHBoxLayout()
+            line.setSpacing(8)
+            line.addWidget(label)
+            line.addWidget(segments, 1)
+            column.addLayout(line)
+        column.addSpacing(2)
+        column.addLayout(row(1, self.copy_receipt))
+        return pinned
+
+    def build_plots(self) -> None:
+        """Build the plots; once, when pyqtgraph has been imported elsewhere."""
+        if self.speed_plot.plot is not None:
+            return
+        self.speed_plot.plot = Plot(
+            80, [("mtp", "accent"), ("plain", "text2")], "Tokens per second over time", lambda v: f"{v:.0f}"
+        )
+        self.acceptance_plot.plot = Plot(
+            64, [("mtp", "accent")], "Acceptance over time, in per cent", lambda v: f"{v:.0f}"
+        )
+        self.acceptance_plot.plot.set_top(100.0)
+        for group in (self.speed_plot, self.acceptance_plot):
+            group.layout().addWidget(group.plot)
+        self._drawn = None
+        self.refresh()
+
+    # ------------------------------------------------------------ drawing
+
+    def _on_tick(self) -> None:
+        if not self.isVisible():
+            return
+        log = self._session.speed
+        if self._drawn is None or self._drawn != (log, log.version):
+            self._draw_plots(log)
+        self._ticks += 1
+        if log.live and self._ticks % NUMBERS_EVERY == 0:
+            self._write_numbers(log)
+
+    def showEvent(self, event: object) -> None:
+        super().showEvent(event)
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Show everything as it is now."""
+        log = self._session.speed
+        self._refresh_why()
+        self._refresh_wishes()
+        self._write_numbers(log)
+        self._draw_plots(log)
+
+    def _draw_plots(self, log: SpeedLog) -> None:
+        speeds, acceptances = self.speed_plot.plot, self.acceptance_plot.plot
+        self.speed_plot.setVisible(bool(log.samples) and speeds is not None)
+        with_mtp = any(sample.mode == "mtp" for sample in log.samples)
+        self.acceptance_plot.setVisible(with_mtp and acceptances is not None)
+        self._now.setVisible(bool(log.samples) and speeds is not None)
+        if speeds is None or acceptances is None:
+            return
+        self._drawn = (log, log.version)
+        samples = [sample for sample in log.samples if sample.at >= log.writing_s - WINDOW_S]
+        ages = [sample.at - log.writing_s for sample in samples]
+        for mode in ("mtp", "plain"):
+            values = [sample.tokens_per_second if sample.mode == mode else None for sample in samples]
+            speeds.show_points(mode, ages, values)
+        acceptances.show_points("mtp", ages, [None if s.acceptance is None else s.acceptance * 100 for s in samples])
+        largest = max((s.tokens_per_second or 0.0 for s in samples), default=0.0)
+        top = axis_top(max(largest, log.plain_speed or 0.0))
+        if top != speeds.top:
+            speeds.set_top(top)
+        plain = log.plain_speed if with_mtp else None
+        speeds.set_reference(plain, "" if plain is None else f"plain {plain:.1f}")
+        marks = [mark - log.writing_s for mark in log.marks if mark >= log.writing_s - WINDOW_S]
+        speeds.show_marks(marks)
+        acceptances.show_marks(marks)
+
+    def _write_numbers(self, log: SpeedLog) -> None:
+        self._write_figure(log)
+        now, snapshot = log.speed_now, log.mtp_snapshot
+        self.speed_plot.value.setText("" if now is None else f"{now:.1f}")
+        recent = None if snapshot is None else (snapshot.recent_acceptance if log.live else snapshot.acceptance)
+        self.acceptance_plot.value.setText("" if recent is None else f"{recent * 100:.0f} %")
+
+        decision = log.decision
+        with_mtp = snapshot is not None and decision is not None and decision.mode == "mtp"
+        counts = snapshot.by_position if snapshot is not None and with_mtp else ()
+        depth = decision.depth if decision is not None else 0
+        for place, draft in enumerate(self.drafts):
+            measured = place < len(counts) and counts[place].evaluated > 0
+            draft.setVisible(measured)
+            if measured:
+                draft.show_count(counts[place], in_use=place < depth)
+        self._bars.setVisible(any(count.evaluated for count in counts))
+        self._probed.setVisible(any(count.evaluated for count in counts[depth:]))
+        per_round = snapshot.tokens_per_round if snapshot is not None else None
+        self._numbers.setVisible(with_mtp and per_round is not None)
+        if per_round is not None:
+            self.tokens_per_round.value.setText(f"{per_round:.2f}")
+            self.depth_now.value.setText(str(depth))
+
+    def _write_figure(self, log: SpeedLog) -> None:
+        decision, now, speed_up = log.decision, log.speed_now, log.speed_up
+        if now is None or decision is None:
+            self.figure.show_figure(
+                "Speed", "", "Not measured yet", "The figures come with the first reply", TOOLTIPS["speed"]
+            )
+        elif decision.mode == "mtp" and speed_up is not None:
+            self.figure.show_figure(
+                "Net speed-up",
+                f"{speed_up:.2f}",
+                "×",
+                f"With MTP ÷ plain, both timed on {HERE}",
+                TOOLTIPS["speed-up"],
+            )
+        elif decision.mode == "mtp":
+            self.figure.show_figure(
+                "Speed with MTP",
+                f"{now:.1f}",
+                "tok/s",
+                "To compare, send one message with MTP off",
+                TOOLTIPS["speed"],
+            )
+        else:
+            refusal = decision.receipt.refusal
+            by_choice = refusal is None or refusal.code in ("disabled_by_user", "device_policy")
+            self.figure.show_figure(
+                "Plain speed",
+                f"{now:.1f}",
+                "tok/s",
+                "MTP is off, so there is no speed-up to show"
+                if by_choice
+                else "MTP cannot run with this copy of the model",
+                TOOLTIPS["speed"],
+            )
+
+    def _refresh_why(self) -> None:
+        running = self._session.writing.decision if self._session.writing else None
+        coming = self._session.decision
+        decision = running or coming
+        self.why.setVisible(decision is not None)
+        self.copy_receipt.setEnabled(decision is not None)
+        if decision is None:
+            return
+        then = ""
+        if (
+            running is not None
+            and coming is not None
+            and (running.mode, running.depth)
+            != (
+                coming.mode,
+                coming.depth,
+            )
+        ):
+            after = f"MTP on, depth {coming.depth}" if coming.mode == "mtp" else "MTP off"
+            then = f"From your next message: {after}."
+        self._override = self.why.show_decision(decision, then)
+
+    def _refresh_wishes(self) -> None:
+        info, wish = self._session.info, self._session.wish
+        can = info is not None and info.capability.refusal is None and info.capability.head is not None
+        self.override.choose(wish.override)
+        self.depth.choose(wish.depth)
+        self.override.setEnabled(can)
+        decision = self._session.decision
+        self.depth.setEnabled(can and decision is not None and decision.mode == "mtp")
+        if info is not None:
+            for depth in range(1, MAX_DEPTH + 1):
+                self.depth.button(depth).setEnabled(self.depth.isEnabled() and depth <= info.capability.max_depth)
+
+    # ------------------------------------------------------------ wishes
+
+    def _act(self) -> None:
+        if self._override is not None:
+            self._on_override(self._override)
+
+    def _on_override(self, override: object) -> None:
+        self._session.set_wish(replace(self._session.wish, override=override))
+
+    def _on_depth(self, depth: object) -> None:
+        self._session.set_wish(MtpWish(self._session.wish.override, depth))
+
+    def _copy_receipt(self) -> None:
+        decision = self._session.speed.decision or self._session.decision
+        if decision is not None:
+            QGuiApplication.clipboard().setText(json.dumps(decision.receipt.to_json(), indent=2))
+            self._session.notice.emit("Receipt copied.")

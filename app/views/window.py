@@ -1,0 +1,256 @@
+"""The window: sidebar, conversation, inspector in one row, and what its menus do."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from importlib.metadata import version
+
+from PySide6.QtCore import QByteArray, QSize, Qt, QTimer, Signal
+from PySide6.QtGui import QCloseEvent, QPaintEvent, QResizeEvent
+from PySide6.QtWidgets import (
+    QApplication,
+    QFileDialog,
+    QHBoxLayout,
+    QMainWindow,
+    QMessageBox,
+    QVBoxLayout,
+    QWidget,
+)
+
+from app import theme
+from app.actions import Actions
+from app.session import Session
+from app.settings import GUIDE
+from app.views.chat import ChatView
+from app.views.controls import FocusRing, Hairline
+from app.views.header import Header
+from app.views.inspector import WIDTH as INSPECTOR
+from app.views.inspector import Inspector
+from app.views.sidebar import WIDTH as SIDEBAR
+from app.views.sidebar import Sidebar
+
+NARROWEST_CHAT = 480
+"""Where the conversation would be narrower than this, the sidebar makes room, then the inspector."""
+
+
+class Window(QMainWindow):
+    """The one window of the app."""
+
+    painted = Signal()
+    """The window has been painted for the first time: from here on work does not delay it."""
+    closed = Signal()
+
+    def __init__(self, session: Session, prompts: list[str]) -> None:
+        super().__init__()
+        self._session = session
+        self._settings = session.settings
+        self._was_painted = False
+        self.setWindowTitle("Foreword")
+        self.setMinimumSize(520, 480)
+        self.resize(1280, 840)
+        if sys.platform == "darwin":
+            self.setWindowFlag(Qt.WindowType.ExpandedClientAreaHint)
+            self.setWindowFlag(Qt.WindowType.NoTitleBarBackgroundHint)
+
+        self.actions_ = Actions(self)
+        self.sidebar = Sidebar(session, self.actions_.keys_of("new_chat"), self.actions_.keys_of("find_chat"))
+        self.header = Header(session)
+        self.chat = ChatView(session, prompts)
+        self.inspector = Inspector(session)
+        self._left_line, self._right_line = Hairline(vertical=True), Hairline(vertical=True)
+        centre = QVBoxLayout()
+        centre.setSpacing(0)
+        centre.addWidget(self.header)
+        centre.addWidget(self.chat, 1)
+        panes = QWidget()
+        # The content reaches under the window's buttons; the panes keep clear of them by themselves.
+        panes.setAttribute(Qt.WidgetAttribute.WA_ContentsMarginsRespectsSafeArea, False)
+        layout = QHBoxLayout(panes)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(0)
+        layout.addWidget(self.sidebar)
+        layout.addWidget(self._left_line)
+        layout.addLayout(centre, 1)
+        layout.addWidget(self._right_line)
+        layout.addWidget(self.inspector)
+        self.setCentralWidget(panes)
+        self._ring = FocusRing(self)
+
+        self._connect()
+        self._restore()
+        self._refresh_actions()
+        self.chat.composer.setFocus()
+
+    def _connect(self) -> None:
+        session, chat = self._session, self.chat
+        does: dict[str, Callable[[], object]] = {
+            "new_chat": self.new_chat,
+            "open_model": self.choose_folder,
+            "use_guide": lambda: session.use_model(GUIDE),
+            "close": self.close,
+            "quit": self.close,
+            "undo": lambda: self._edit("undo"),
+            "redo": lambda: self._edit("redo"),
+            "cut": lambda: self._edit("cut"),
+            "copy": lambda: self._edit("copy"),
+            "paste": lambda: self._edit("paste"),
+            "select_all": lambda: self._edit("selectAll"),
+            "sidebar": lambda: self.show_sidebar(not self.sidebar.isVisibleTo(self)),
+            "inspector": lambda: self.show_inspector(not self.inspector.isVisibleTo(self)),
+            "find_chat": self.find_chat,
+            "larger": lambda: self._step_text(1),
+            "smaller": lambda: self._step_text(-1),
+            "normal_size": lambda: self._scale_text(1.0),
+            "appearance_system": lambda: self._appear("system"),
+            "appearance_light": lambda: self._appear("light"),
+            "appearance_dark": lambda: self._appear("dark"),
+            "stop": session.stop,
+            "regenerate": session.regenerate,
+            "copy_reply": chat.copy_last_reply,
+            "edit_last": chat.edit_last,
+            "about": self._about,
+        }
+        for name, do in does.items():
+            self.actions_[name].triggered.connect(lambda _=False, do=do: do())
+        self.sidebar.toggled.connect(lambda: self.show_sidebar(False))
+        self.sidebar.left.connect(chat.composer.setFocus)
+        self.header.sidebar_toggled.connect(lambda: self.show_sidebar(True))
+        self.header.inspector.clicked.connect(self.show_inspector)
+        self.header.picker.folder_wanted.connect(self.choose_folder)
+        for changed in (session.state_changed, session.current_changed, session.chats_changed):
+            changed.connect(self._refresh_actions)
+
+    # ------------------------------------------------------------ what the menus do
+
+    def new_chat(self) -> None:
+        self._session.new_chat()
+        self.chat.composer.setFocus()
+
+    def choose_folder(self) -> None:
+        """Ask for a model folder and load it."""
+        folder = QFileDialog.getExistingDirectory(self, "Open Model Folder")
+        if folder:
+            self._session.use_model(folder)
+
+    def find_chat(self) -> None:
+        self.show_sidebar(True)
+        self.sidebar.find()
+
+    def _edit(self, what: str) -> None:
+        method = getattr(QApplication.focusWidget(), what, None)
+        if method is not None:
+            method()
+
+    def _step_text(self, step: int) -> None:
+        scales = theme.TEXT_SCALES
+        nearest = min(range(len(scales)), key=lambda index: abs(scales[index] - theme.current().text_scale))
+        self._scale_text(scales[min(max(nearest + step, 0), len(scales) - 1)])
+
+    def _scale_text(self, scale: float) -> None:
+        theme.set_text_scale(scale)
+        self._settings.text_scale = theme.current().text_scale
+        self._settings.save()
+
+    def _appear(self, appearance: theme.Appearance) -> None:
+        theme.choose(appearance)
+        self._settings.appearance = appearance
+        self._settings.save()
+        self._refresh_actions()
+
+    def _about(self) -> None:
+        QMessageBox.about(
+            self,
+            "About Foreword",
+            f"Foreword {version('foreword')}\n\nA local chat app that reads ahead: the same words, sooner, "
+            "and it shows you why.",
+        )
+
+    def _refresh_actions(self) -> None:
+        session, actions = self._session, self.actions_
+        turns = session.current.turns
+        actions["stop"].setEnabled(session.busy)
+        actions["regenerate"].setEnabled(bool(turns) and not session.busy)
+        actions["edit_last"].setEnabled(bool(turns) and not session.busy)
+        actions["copy_reply"].setEnabled(any(turn.shown and turn.shown.text for turn in turns))
+        actions["sidebar"].setChecked(self.sidebar.isVisibleTo(self))
+        actions["inspector"].setChecked(self.inspector.isVisibleTo(self))
+        for appearance in theme.APPEARANCES:
+            actions[f"appearance_{appearance}"].setChecked(appearance == self._settings.appearance)
+
+    # ------------------------------------------------------------ panes
+
+    def show_sidebar(self, shown: bool) -> None:
+        """Show or hide the sidebar, and remember it."""
+        self._settings.sidebar = shown
+        self._settings.save()
+        if shown and not self._fits(sidebar=True, inspector=self.inspector.isVisibleTo(self)):
+            self._place_panes(True, False)
+        else:
+            self._place_panes(shown, self.inspector.isVisibleTo(self))
+
+    def show_inspector(self, shown: bool) -> None:
+        """Show or hide the inspector, and remember it."""
+        self._settings.inspector = shown
+        self._settings.save()
+        if shown and not self._fits(sidebar=self.sidebar.isVisibleTo(self), inspector=True):
+            self._place_panes(False, True)
+        else:
+            self._place_panes(self.sidebar.isVisibleTo(self), shown)
+
+    def _fits(self, *, sidebar: bool, inspector: bool) -> bool:
+        return self.width() - SIDEBAR * sidebar - INSPECTOR * inspector >= NARROWEST_CHAT
+
+    def _fold(self) -> None:
+        """Show what was wished for as far as there is room: the sidebar makes room first."""
+        sidebar, inspector = self._settings.sidebar, self._settings.inspector
+        if sidebar and not self._fits(sidebar=True, inspector=inspector):
+            sidebar = False
+        if inspector and not self._fits(sidebar=sidebar, inspector=True):
+            inspector = False
+            sidebar = self._settings.sidebar and self._fits(sidebar=True, inspector=False)
+        self._place_panes(sidebar, inspector)
+
+    def _place_panes(self, sidebar: bool, inspector: bool) -> None:
+        for pane, line, shown in (
+            (self.sidebar, self._left_line, sidebar),
+            (self.inspector, self._right_line, inspector),
+        ):
+            pane.setVisible(shown)
+            line.setVisible(shown)
+        self.header.show_sidebar_button(not sidebar)
+        self.header.inspector.setChecked(inspector)
+        self._refresh_actions()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        if event.oldSize().width() != event.size().width():
+            self._fold()
+
+    # ------------------------------------------------------------ beginning and end
+
+    def _restore(self) -> None:
+        if self._settings.geometry:
+            self.restoreGeometry(QByteArray.fromBase64(self._settings.geometry.encode("ascii", "ignore")))
+        self._fold()
+
+    def sizeHint(self) -> QSize:
+        return QSize(1280, 840)
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        super().paintEvent(event)
+        if not self._was_painted:
+            self._was_painted = True
+            QTimer.singleShot(0, self.painted.emit)
+
+    def focusNextPrevChild(self, forward: bool) -> bool:
+        moved = super().focusNextPrevChild(forward)
+        if moved:
+            self._ring.follow(QApplication.focusWidget())
+        return moved
+
+    def closeEvent(self, event: QCloseEvent) -> None:
+        self._settings.geometry = self.saveGeometry().toBase64().data().decode("ascii")
+        self._settings.save()
+        self.closed.emit()
+        super().closeEvent(event)

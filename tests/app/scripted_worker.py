@@ -1,0 +1,191 @@
+"""A worker that says what a test tells it to, with the methods of the real one.
+
+It runs no thread: a command only notes itself, and the test puts events on the queue. `Script` writes whole replies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from engine.types import (
+    Capability,
+    Decision,
+    Device,
+    Event,
+    Finished,
+    FinishReason,
+    HeadInfo,
+    Loaded,
+    Mode,
+    ModelInfo,
+    PositionCount,
+    PrefillProgress,
+    Ready,
+    Receipt,
+    Refusal,
+    Reply,
+    Request,
+    RoundDone,
+    RoundStats,
+    Sampling,
+    Snapshot,
+    Started,
+    TextDelta,
+)
+
+HEAD = HeadInfo("embedded", 1, 1_000_000, "bf16")
+
+
+def capability(**changes: object) -> Capability:
+    """A small hybrid model with a head."""
+    known: dict[str, object] = {
+        "family": "qwen3_5",
+        "model_type": "qwen3_5",
+        "parameters": 2_700_000,
+        "bytes": 5_400_000,
+        "context": 4096,
+        "quantisation": "bf16",
+        "recurrent": True,
+        "cache_kinds": ("recurrent", "kv"),
+        "head": HEAD,
+        "refusal": None,
+    }
+    return Capability(**{**known, **changes})  # type: ignore[arg-type]
+
+
+def model_info(name: str = "Guide", path: str = "/models/guide", **changes: object) -> ModelInfo:
+    return ModelInfo(
+        name=name,
+        path=path,
+        capability=capability(**changes),
+        device=Device("Intel Xeon", None, 16 * 2**30, None, False, "Linux"),
+        defaults=Sampling(temperature=0.7, top_p=0.95),
+        has_template=True,
+    )
+
+
+def decision(mode: Mode = "mtp", depth: int = 2, refusal: Refusal | None = None) -> Decision:
+    receipt = Receipt(
+        requested={"method": mode, "depth": None, "override": "auto"},
+        resolved={"mode": mode, "drafter": "mtp_chain" if mode == "mtp" else None, "depth": depth},
+        family="qwen3_5",
+        head=None,
+        shape={"batch": 1},
+        hardware_gate={"device": "Intel Xeon", "generation": None, "rule": "not_apple", "allows": True},
+        exactness="token_identical",
+        depth_source="auto",
+        refusal=refusal,
+    )
+    sentence = "On: this is a test." if mode == "mtp" else "Off: this is a test."
+    return Decision(mode, depth if mode == "mtp" else 0, sentence, receipt)
+
+
+class ScriptedWorker:
+    """Notes commands, hands out events."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+        self.loads: list[str] = []
+        self.requests: list[Request] = []
+        self.stops: list[int] = []
+        self.was_started = False
+        self.was_shut_down = False
+
+    def start(self) -> None:
+        self.was_started = True
+
+    def load(self, path: str, head: str | None = None) -> None:
+        self.loads.append(path)
+
+    def generate(self, request: Request) -> None:
+        self.requests.append(request)
+
+    def stop(self, request_id: int) -> None:
+        self.stops.append(request_id)
+
+    def shutdown(self, timeout: float = 5.0) -> bool:
+        self.was_shut_down = True
+        return True
+
+    def drain(self) -> Sequence[Event]:
+        events, self.events = self.events, []
+        return events
+
+    # ------------------------------------------------------------ what the test says
+
+    def say(self, *events: Event) -> None:
+        self.events += events
+
+    def get_ready(self, info: ModelInfo | None = None) -> None:
+        """Ready, and the model that was asked for is loaded."""
+        self.say(Ready(), Loaded(info or model_info()))
+
+    @property
+    def last_id(self) -> int:
+        return self.requests[-1].id
+
+    def begin(self, mode: Mode = "mtp", depth: int = 2, prompt: int = 20) -> None:
+        """The last request has been accepted and its prompt read."""
+        made = decision(mode, depth)
+        self.say(Started(self.last_id, made, seed=7), PrefillProgress(self.last_id, prompt, prompt, 0))
+
+    def write(
+        self, text: str, *, rounds: int = 1, tokens_per_round: int = 2, ms: float = 100.0, so_far: int = 1
+    ) -> Snapshot:
+        """`rounds` rounds of `tokens_per_round` tokens, `ms` each, that wrote `text` in all."""
+        mtp = tokens_per_round > 1
+        snapshot = Snapshot(tokens=so_far)
+        for number in range(1, rounds + 1):
+            tokens = so_far + number * tokens_per_round
+            speed = tokens_per_round / ms * 1000.0
+            snapshot = Snapshot(
+                tokens=tokens,
+                rounds=number,
+                drafted=2 * number if mtp else 0,
+                evaluated=2 * number if mtp else 0,
+                accepted=(tokens_per_round - 1) * number,
+                by_position=(PositionCount(number, number), PositionCount(number, 0)) if mtp else (),
+                decode_ms=number * ms,
+                tokens_per_second=speed,
+                recent_tokens_per_second=speed,
+                recent_acceptance=(tokens_per_round - 1) / 2 if mtp else None,
+            )
+            stats = RoundStats(2 if mtp else 0, 2 if mtp else 0, tokens_per_round - 1, tokens_per_round, ms)
+            self.say(RoundDone(self.last_id, stats, snapshot))
+        self.say(TextDelta(self.last_id, text, rounds * tokens_per_round))
+        return snapshot
+
+    def finish(
+        self,
+        text: str,
+        stats: Snapshot | None = None,
+        *,
+        mode: Mode = "mtp",
+        depth: int = 2,
+        reason: FinishReason = "stop",
+    ) -> None:
+        """The last request is done."""
+        stats = stats or Snapshot()
+        self.say(
+            Finished(
+                self.last_id,
+                Reply(
+                    text=text,
+                    tokens=tuple(range(stats.tokens)),
+                    finish_reason=reason,
+                    seed=7,
+                    prompt_tokens=20,
+                    reused_tokens=0,
+                    prefill_ms=120.0,
+                    decode_ms=stats.decode_ms,
+                    stats=stats,
+                    decision=decision(mode, depth),
+                ),
+            )
+        )
+
+    def reply(self, text: str, *, mode: Mode = "mtp", rounds: int = 20, ms: float = 100.0) -> None:
+        """A whole reply to the last request."""
+        self.begin(mode)
+        stats = self.write(text, rounds=rounds, tokens_per_round=2 if mode == "mtp" else 1, ms=ms)
+        self.finish(text, stats, mode=mode)
