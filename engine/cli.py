@@ -126,7 +126,7 @@ def _window(_: argparse.Namespace) -> int:
     if not _has_display():
         print("There is no display for the window, so here is the chat in the terminal.", file=sys.stderr)
         return _chat(argparse.Namespace(model="guide"))
-    from app.main import main as open_window  # type: ignore[import-untyped]
+    from app.main import main as open_window
 
     return int(open_window() or 0)
 
@@ -217,10 +217,10 @@ def _generate(args: argparse.Namespace) -> int:
     except EngineError as error:
         if not args.json:
             raise
-        print(json.dumps(error_json(error.report, partial), indent=2))
+        print(json.dumps(error_json(error.report, partial)))
         return 1
     if args.json:
-        print(json.dumps(reply_json(reply), indent=2))
+        print(json.dumps(reply_json(reply)))
     elif sys.stderr.isatty():
         print(stats_line(reply), file=sys.stderr)
     return 0

@@ -1,0 +1,327 @@
+"""The command line, against a real model: what is printed where, and which code it leaves with."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import pty
+import select
+import signal
+import subprocess
+import sys
+import time
+import types
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.cli import main
+from tests.checkpoints import build
+
+ROOT = Path(__file__).parents[1]
+COMMAND = [sys.executable, "-c", "import sys; from engine.cli import main; sys.exit(main())"]
+
+PUBLISHED = {
+    *("text", "tokens", "finish_reason", "seed", "prompt_tokens", "prefill_ms", "decode_ms", "tokens_per_second"),
+    *("rounds", "drafted", "evaluated", "accepted", "accepted_by_position", "tokens_per_round", "receipt"),
+}
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A small model with a head; its greedy text goes on until the context is full."""
+    return str(build(tmp_path_factory.mktemp("model")))
+
+
+@pytest.fixture(scope="module")
+def brief_model(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The same with a short context, so that a reply ends soon by itself."""
+    folder = build(tmp_path_factory.mktemp("brief"))
+    config = json.loads((folder / "config.json").read_text())
+    config["text_config"]["max_position_embeddings"] = 64
+    (folder / "config.json").write_text(json.dumps(config))
+    return str(folder)
+
+
+@pytest.fixture
+def type_in(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Puts text where a pipe would."""
+    return lambda text: monkeypatch.setattr(sys, "stdin", io.StringIO(text))
+
+
+@pytest.fixture
+def generated(model: str, capsys: pytest.CaptureFixture[str]) -> Callable[..., dict[str, Any]]:
+    """Runs `foreword generate --json` and gives its object."""
+
+    def run(*options: str) -> dict[str, Any]:
+        assert main(["generate", model, "--prompt", "Hello", "--json", *options]) == 0
+        printed = capsys.readouterr()
+        assert printed.err == ""
+        answer: dict[str, Any] = json.loads(printed.out)
+        return answer
+
+    return run
+
+
+# ---------------------------------------------------------------- usage
+
+
+def test_the_version_is_the_packages(capsys: pytest.CaptureFixture[str]) -> None:
+    from importlib.metadata import version
+
+    with pytest.raises(SystemExit) as leaving:
+        main(["--version"])
+    assert leaving.value.code == 0
+    assert capsys.readouterr().out == f"foreword {version('foreword')}\n"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["dream"],
+        ["generate"],
+        ["generate", "guide"],
+        ["generate", "guide", "--prompt", "x", "--depth", "0"],
+        ["generate", "guide", "--prompt", "x", "--depth", "6"],
+        ["generate", "guide", "--prompt", "x", "--depth", "deep"],
+        ["generate", "guide", "--prompt", "x", "--mtp", "maybe"],
+        ["generate", "guide", "--prompt", "x", "--max-tokens", "0"],
+        ["generate", "guide", "--prompt", "x", "--seed", "lucky"],
+    ],
+    ids=lambda arguments: " ".join(arguments[-2:]),
+)
+def test_wrong_usage_leaves_with_2(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as leaving:
+        main(arguments)
+    assert leaving.value.code == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert "usage: foreword" in printed.err
+
+
+def test_nothing_heavy_is_imported_before_there_is_work() -> None:
+    heavy = "{'mlx', 'mlx.core', 'mlx_lm', 'transformers', 'tokenizers', 'numpy', 'PySide6', 'app'}"
+    code = f"import sys, engine.cli; sys.exit(repr(set(sys.modules) & {heavy}))"
+    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True).stderr == "set()\n"
+
+
+# ---------------------------------------------------------------- generate
+
+
+def test_json_has_the_published_figures_and_they_agree(generated: Callable[..., dict[str, Any]]) -> None:
+    answer = generated("--max-tokens", "40", "--mtp", "on", "--depth", "3")
+    assert set(answer) == PUBLISHED
+    assert answer["finish_reason"] == "length"
+    assert len(answer["tokens"]) == 40
+    positions = answer["accepted_by_position"]
+    assert len(positions) == 3
+    assert sum(position["evaluated"] for position in positions) == answer["evaluated"]
+    assert sum(position["accepted"] for position in positions) == answer["accepted"]
+    assert 0 < answer["accepted"] <= answer["evaluated"] <= answer["drafted"] <= 3 * answer["rounds"]
+    assert answer["tokens_per_round"] == pytest.approx(39 / answer["rounds"])
+    assert answer["tokens_per_second"] == pytest.approx(39 / answer["decode_ms"] * 1000)
+    assert answer["prompt_tokens"] > 0
+    assert answer["prefill_ms"] > 0
+    assert answer["receipt"]["resolved"] == {"mode": "mtp", "drafter": "mtp_chain", "depth": 3}
+
+
+@pytest.mark.parametrize("sampling", [(), ("--temperature", "0.8", "--top-k", "20", "--top-p", "0.95")])
+def test_a_seed_gives_the_same_tokens_whether_or_not_it_reads_ahead(
+    generated: Callable[..., dict[str, Any]], sampling: tuple[str, ...]
+) -> None:
+    def tokens(*mtp: str) -> list[int]:
+        answer = generated("--max-tokens", "40", "--seed", "7", *sampling, *mtp)
+        assert answer["seed"] == 7
+        listed: list[int] = answer["tokens"]
+        return listed
+
+    plain = tokens("--mtp", "off")
+    assert [tokens("--mtp", "on", "--depth", depth) for depth in "135"] == [plain] * 3
+
+
+def test_switched_off_nothing_is_drafted_and_the_receipt_says_why(
+    generated: Callable[..., dict[str, Any]],
+) -> None:
+    answer = generated("--max-tokens", "5", "--mtp", "off")
+    assert (answer["drafted"], answer["accepted_by_position"]) == (0, [])
+    assert answer["receipt"]["resolved"]["mode"] == "plain"
+    assert answer["receipt"]["requested"]["override"] == "off"
+
+
+def test_a_stop_string_ends_the_reply_and_is_not_shown(generated: Callable[..., dict[str, Any]]) -> None:
+    whole = generated("--max-tokens", "30")["text"]
+    stop = whole[len(whole) // 2 :][:4]
+    answer = generated("--max-tokens", "30", "--stop", "never said", "--stop", stop)
+    assert answer["finish_reason"] == "stop"
+    assert answer["text"] == whole[: whole.index(stop)]
+
+
+def test_a_fresh_seed_is_drawn_for_every_reply(generated: Callable[..., dict[str, Any]]) -> None:
+    first, second = (generated("--max-tokens", "1") for _ in range(2))
+    assert first["seed"] != second["seed"]
+
+
+def test_instructions_are_part_of_the_prompt(generated: Callable[..., dict[str, Any]]) -> None:
+    alone = generated("--max-tokens", "1")["prompt_tokens"]
+    assert generated("--max-tokens", "1", "--system", "Be kind.")["prompt_tokens"] > alone
+
+
+def test_without_json_the_output_is_the_reply_alone(
+    model: str,
+    generated: Callable[..., dict[str, Any]],
+    type_in: Callable[[str], None],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    text = generated("--max-tokens", "12")["text"]
+    type_in("Hello")
+    assert main(["generate", model, "--prompt", "-", "--max-tokens", "12"]) == 0
+    printed = capsys.readouterr()
+    assert printed.out == text + ("" if text.endswith("\n") else "\n")
+    assert printed.err == ""
+
+
+# ---------------------------------------------------------------- errors
+
+
+def test_an_error_is_one_paragraph_that_says_what_to_do(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["generate", str(tmp_path / "nowhere"), "--prompt", "x"]) == 1
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert len(printed.err.splitlines()) == 1
+    assert "nowhere" in printed.err
+    assert "Traceback" not in printed.err
+
+
+def test_an_error_in_json_keeps_its_code_and_its_next_step(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["generate", str(tmp_path), "--prompt", "x", "--json"]) == 1
+    printed = capsys.readouterr()
+    assert printed.err == ""
+    answer = json.loads(printed.out)
+    assert answer["finish_reason"] == "error"
+    assert all(answer["error"][part] for part in ("code", "what", "next_step"))
+
+
+@pytest.mark.parametrize(
+    "options", [("--temperature", "-1"), ("--top-p", "2"), ("--prompt", "word " * 6000)], ids=lambda o: o[0]
+)
+def test_a_request_that_cannot_be_done_is_an_error(
+    model: str, options: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["generate", model, "--prompt", "x", "--max-tokens", "3", "--json", *options]) == 1
+    error = json.loads(capsys.readouterr().out)["error"]
+    assert error["code"] != "internal"
+    assert error["next_step"]
+
+
+# ---------------------------------------------------------------- chat
+
+
+def test_a_question_piped_in_is_answered_and_that_is_all(
+    brief_model: str, type_in: Callable[[str], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    type_in("Hello\n")
+    assert main(["chat", brief_model]) == 0
+    printed = capsys.readouterr()
+    assert printed.out.strip()
+    assert printed.err.count("tok/s") == 1
+
+
+def test_no_question_no_reply(type_in: Callable[[str], None], capsys: pytest.CaptureFixture[str]) -> None:
+    type_in(" \n")
+    assert main(["chat"]) == 0
+    assert capsys.readouterr().out == ""
+
+
+def test_without_a_display_the_chat_is_in_the_terminal(
+    monkeypatch: pytest.MonkeyPatch, type_in: Callable[[str], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "platform", "linux")
+    for variable in ("DISPLAY", "WAYLAND_DISPLAY", "QT_QPA_PLATFORM"):
+        monkeypatch.delenv(variable, raising=False)
+    type_in("")
+    assert main([]) == 0
+    assert capsys.readouterr().err.splitlines() == [
+        "There is no display for the window, so here is the chat in the terminal."
+    ]
+
+
+def test_with_a_display_the_window_opens_and_its_code_is_handed_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    window = types.ModuleType("app.main")
+    window.main = lambda: 3  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "app.main", window)
+    monkeypatch.setenv("DISPLAY", ":0")
+    assert main([]) == 3
+
+
+class Terminal:
+    """The other end of a terminal in which a command runs."""
+
+    def __init__(self, master: int, process: subprocess.Popen[bytes]) -> None:
+        self._master = master
+        self.process = process
+        self.seen = ""
+
+    def read_until(self, text: str, seconds: float = 60) -> str:
+        """What is printed up to and including `text`, from where the last call ended."""
+        start = len(self.seen)
+        deadline = time.monotonic() + seconds
+        while text not in self.seen[start:]:
+            assert select.select([self._master], [], [], max(0, deadline - time.monotonic()))[0], self.seen
+            try:
+                self.seen += os.read(self._master, 4096).decode()
+            except OSError:  # how Linux says that the other end was closed
+                pytest.fail(f"it ended without {text!r}: {self.seen}")
+        return self.seen[start:]
+
+    def type(self, text: str) -> None:
+        os.write(self._master, text.encode())
+
+
+@contextmanager
+def terminal(*arguments: str) -> Iterator[Terminal]:
+    master, slave = pty.openpty()
+    process = subprocess.Popen(
+        [*COMMAND, *arguments], cwd=ROOT, stdin=slave, stdout=slave, stderr=slave, start_new_session=True
+    )
+    os.close(slave)
+    try:
+        yield Terminal(master, process)
+    finally:
+        process.kill()
+        process.wait()
+        os.close(master)
+
+
+def test_a_chat_in_the_terminal(model: str) -> None:
+    """Ctrl-C stops a reply and the chat goes on; the end of input leaves."""
+    with terminal("chat", model) as screen:
+        screen.read_until("\n> ")
+        screen.type("Hello\n")
+        screen.read_until("Hello")
+        screen.read_until(" ")
+        screen.process.send_signal(signal.SIGINT)
+        assert "stopped]" in screen.read_until("\n> ")
+        screen.type("More\n")
+        screen.read_until("More")
+        screen.read_until(" ")
+        screen.process.send_signal(signal.SIGINT)
+        screen.read_until("\n> ")
+        screen.type("\x04")
+        assert screen.process.wait(30) == 0
+
+
+def test_ctrl_c_ends_a_reply_and_keeps_what_was_written(model: str) -> None:
+    with subprocess.Popen(
+        [*COMMAND, "generate", model, "--prompt", "Hello"], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        begun = process.stdout.read(1)
+        process.send_signal(signal.SIGINT)
+        rest, errors = process.communicate(timeout=60)
+        assert process.returncode == 0
+        assert begun + rest
+        assert errors == b""
