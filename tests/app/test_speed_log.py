@@ -1,0 +1,121 @@
+"""The numbers behind the Speed panel."""
+
+import pytest
+
+from app.speed import MEASURED_TOKENS, POINTS, SpeedLog, axis_top
+from engine.types import Mode, Reply, RoundStats, Snapshot
+from tests.app.scripted_worker import decision
+
+
+def stats(ms: float = 100.0, tokens: int = 2) -> RoundStats:
+    return RoundStats(drafted=2, evaluated=2, accepted=tokens - 1, emitted=tokens, ms=ms)
+
+
+def reply(tokens: int, decode_ms: float, mode: Mode = "mtp") -> Reply:
+    speed = (tokens - 1) / decode_ms * 1000 if decode_ms else None
+    counted = Snapshot(tokens=tokens, rounds=10, decode_ms=decode_ms, tokens_per_second=speed)
+    return Reply("text", tuple(range(tokens)), "stop", 7, 20, 0, 100.0, decode_ms, counted, decision(mode))
+
+
+def snapshot(speed: float, acceptance: float | None = 0.5) -> Snapshot:
+    return Snapshot(
+        tokens=20,
+        rounds=10,
+        tokens_per_second=speed,
+        recent_tokens_per_second=speed,
+        recent_acceptance=acceptance,
+    )
+
+
+def test_nothing_is_there_before_something_was_measured() -> None:
+    log = SpeedLog()
+    assert log.speed_now is log.speed_up is log.plain_speed is log.mtp_speed is None
+    log.begin(decision())
+    assert log.speed_now is None
+
+
+def test_the_speed_up_needs_both_measured() -> None:
+    log = SpeedLog()
+    log.end(reply(101, 2000.0, "mtp"))
+    assert log.mtp_speed == pytest.approx(50.0)
+    assert log.speed_up is None
+    log.end(reply(101, 4000.0, "plain"))
+    assert log.plain_speed == pytest.approx(25.0)
+    assert log.speed_up == pytest.approx(2.0)
+
+
+def test_the_plain_speed_is_over_all_plain_replies_by_their_tokens() -> None:
+    log = SpeedLog()
+    log.end(reply(101, 2000.0, "plain"))
+    log.end(reply(301, 8000.0, "plain"))
+    assert log.plain_speed == pytest.approx(40.0)
+
+
+def test_st01_a_short_reply_measures_nothing_and_overwrites_nothing() -> None:
+    log = SpeedLog()
+    log.end(reply(101, 2000.0))
+    log.end(reply(MEASURED_TOKENS - 1, 1.0))
+    assert log.mtp_speed == pytest.approx(50.0)
+    assert log.speed_now == pytest.approx(50.0)
+
+
+def test_st06_a_reply_that_failed_leaves_the_numbers() -> None:
+    log = SpeedLog()
+    log.end(reply(101, 2000.0))
+    log.begin(decision())
+    log.end(None)
+    assert log.speed_now == pytest.approx(50.0)
+    assert not log.live
+
+
+def test_st09_while_writing_the_last_two_seconds_count_and_after_it_the_whole_reply() -> None:
+    log = SpeedLog()
+    log.begin(decision())
+    log.add([stats()], Snapshot(tokens=30, tokens_per_second=40.0, recent_tokens_per_second=10.0))
+    assert log.speed_now == 10.0
+    log.end(reply(101, 2000.0))
+    assert log.speed_now == pytest.approx(50.0)
+
+
+def test_time_counts_writing_alone_and_a_mark_parts_replies() -> None:
+    log = SpeedLog()
+    for _ in range(2):
+        log.begin(decision())
+        for _ in range(10):
+            log.add([stats(ms=200.0)], snapshot(50.0))
+        log.end(reply(101, 2000.0))
+    assert log.writing_s == pytest.approx(4.0)
+    assert list(log.marks) == pytest.approx([2.0])
+    assert [sample.at for sample in log.samples][9:11] == pytest.approx([2.0, 2.2])
+
+
+def test_samples_are_a_tenth_of_a_second_apart_however_fast_rounds_are() -> None:
+    log = SpeedLog()
+    log.begin(decision())
+    for _ in range(300):
+        log.add([stats(ms=5.0)], snapshot(400.0))
+    assert 14 <= len(log.samples) <= 16
+
+
+def test_st08_the_buffers_never_grow_past_the_window() -> None:
+    log = SpeedLog()
+    for _ in range(30):
+        log.begin(decision())
+        for _ in range(200):
+            log.add([stats(ms=100.0)], snapshot(50.0))
+        log.end(None)
+    assert len(log.samples) == POINTS
+    assert len(log.marks) <= POINTS
+
+
+def test_a_plain_sample_has_no_acceptance() -> None:
+    log = SpeedLog()
+    log.begin(decision("plain"))
+    log.add([stats()], snapshot(50.0, acceptance=None))
+    assert log.samples[-1].mode == "plain"
+    assert log.samples[-1].acceptance is None
+
+
+@pytest.mark.parametrize(("largest", "top"), [(0.0, 10), (9.0, 10), (9.9, 20), (61.0, 80), (400.0, 640)])
+def test_the_axis_ends_at_a_round_number_above_everything(largest: float, top: float) -> None:
+    assert axis_top(largest) == top
