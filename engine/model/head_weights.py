@@ -20,8 +20,12 @@ from engine.model.head_files import HeadError, HeadFiles, Packing, Piece, Refusa
 SURELY_SHIFTED = 0.25
 """Share of negative elements above which a norm weight is a delta: gains start at one and hardly ever turn negative."""
 
-CLEAR = 0.3
-"""How much nearer to the yardstick one reading must come than the other to be believed; the two lie 1 apart."""
+NEAR = 0.25
+"""How near to the target's own gain a reading must come to be believed. The other reading is then at least .75 away."""
+
+INPUT_GAIN = 0.15
+"""Mean above which a norm of the head's inputs is a whole gain. Published ones damp (.27 to .56), so that their deltas
+are negative, and a rule that takes every mean below one half for a delta reads them wrongly."""
 
 
 @dataclass(frozen=True)
@@ -68,51 +72,50 @@ def read_norms(
 ) -> dict[str, bool]:
     """Which of a head's norm weights are deltas and need +1.
 
-    Files in the original layout hold deltas. Elsewhere each norm is looked at: negative elements give a delta away,
-    and a block's norms lie near the target's own, or one below them. Norms that could be either (input gains of .3
-    to .6 are usual, final gains vary) follow the others if those agree, and are settled one by one in a mixed file.
-    Raises HeadError (mixed_norms) with their names if they cannot be.
+    Files in the original layout hold deltas. Elsewhere each norm is looked at by itself (`_vote`). Those that could be
+    either follow the others if these agree, and in a file that mixes both the others of the block. Raises HeadError
+    (mixed_norms) with the name of a norm that nothing decides.
     """
-    votes = {key: _vote(tensor, looks[key], gains.get(key, 1.0)) for key, tensor in norms.items()}
-    cast_votes = {vote for vote in votes.values() if vote is not None}
-    if conv1d_raw and cast_votes != {False}:
+    votes = {key: _vote(tensor, looks[key], gains.get(key)) for key, tensor in norms.items()}
+    agreed = {vote for vote in votes.values() if vote is not None}
+    if conv1d_raw and agreed != {False}:
         return dict.fromkeys(norms, True)
-    if not cast_votes and conv1d_raw is not None:
+    if not agreed and conv1d_raw is not None:
         return dict.fromkeys(norms, conv1d_raw)
-    if len(cast_votes) == 1:
-        return dict.fromkeys(norms, cast_votes.pop())
-    settled = {
-        key: _settle(tensor, looks[key], gains.get(key)) if votes[key] is None else votes[key]
-        for key, tensor in norms.items()
-    }
-    unsettled = [key for key, is_delta in settled.items() if is_delta is None]
-    if unsettled:
-        raise HeadError(
-            RefusalCode.MIXED_NORMS,
-            f"The norm weights of the MTP head are stored in two ways at once, and {unsettled[0]} could be either.",
-            ", ".join(f"{key} mean {look.mean:.3f} negative {look.negative:.2f}" for key, look in looks.items()),
-        )
-    return {key: bool(is_delta) for key, is_delta in settled.items()}
+    if len(agreed) == 1:
+        return dict.fromkeys(norms, agreed.pop())
+    block = {votes[key] for key, tensor in norms.items() if tensor.kind == "block_norm"} - {None}
+    decided = {}
+    for key, tensor in norms.items():
+        vote = votes[key]
+        if vote is None and tensor.kind == "block_norm" and len(block) == 1:
+            (vote,) = block
+        if vote is None:
+            raise HeadError(
+                RefusalCode.MIXED_NORMS,
+                f"The norm weights of the MTP head seem to be stored in two ways, and {key} could be either.",
+                ", ".join(f"{key} mean {look.mean:.3f} negative {look.negative:.2f}" for key, look in looks.items()),
+            )
+        decided[key] = vote
+    return decided
 
 
-def _vote(tensor: HeadTensor, look: NormLook, gain: float) -> bool | None:
-    """Whether a norm by itself is surely a delta (True) or a whole gain (False); None if it could be either."""
+def _vote(tensor: HeadTensor, look: NormLook, gain: float | None) -> bool | None:
+    """Whether a norm by itself is surely a delta (True) or a whole gain (False); None if it could be either.
+
+    `gain` is the mean of the target's own norms of this kind, None if unknown.
+    """
     if look.negative > SURELY_SHIFTED:
         return True
-    return _nearer(look, gain) if tensor.kind == "block_norm" else None
-
-
-def _settle(tensor: HeadTensor, look: NormLook, gain: float | None) -> bool | None:
-    """A norm that could be either, in a file that mixes both."""
     if tensor.kind == "input_norm":
-        return False  # the input gains of published heads are below one, so their deltas are negative throughout
-    return None if gain is None else _nearer(look, gain)
-
-
-def _nearer(look: NormLook, gain: float) -> bool | None:
-    """Whether a norm comes nearer to `gain` read as a delta than read as a gain; None if neither clearly does."""
-    as_gain, as_delta = abs(look.mean - gain), abs(look.mean + 1 - gain)
-    return as_delta < as_gain if abs(as_gain - as_delta) >= CLEAR else None
+        return look.mean <= INPUT_GAIN
+    if gain is None:
+        if tensor.kind == "final_norm":
+            return None  # final gains vary from model to model
+        gain = 1.0
+    if abs(look.mean - gain) <= NEAR:
+        return False
+    return True if abs(look.mean + 1 - gain) <= NEAR else None
 
 
 def _look(array: mx.array) -> NormLook:

@@ -99,7 +99,7 @@ def load(folder: Path, head_path: Path | None, progress: Progress, dtype: mx.Dty
             _evaluate(head, dtype, lambda done: None)
 
     progress("Loading the tokenizer", HEAD_BY)
-    generation = _generation_config(files.folder)
+    generation = _optional_json(files.folder / "generation_config.json")
     tokenizer = _load_tokenizer(files.folder)
     return LoadedModel(
         target=target,
@@ -243,7 +243,7 @@ def _load_tokenizer(folder: Path) -> Any:
         # Said outright: left open, transformers would ask on the terminal whether to run a download's code.
         return mlx_lm_utils.load_tokenizer(folder, {"trust_remote_code": False})
     except Exception as error:  # transformers raises whatever a tokenizer file runs it into
-        if "trust_remote_code" in str(error):
+        if "trust_remote_code" in str(error) or _brings_code(folder / "tokenizer_config.json"):
             raise ModelError(
                 RefusalCode.REMOTE_CODE_REFUSED,
                 "This model's tokenizer wants to run Python code that came with it. Foreword does not.",
@@ -253,13 +253,16 @@ def _load_tokenizer(folder: Path) -> Any:
         raise _load_failed("The tokenizer of this model could not be loaded.", error) from error
 
 
-def _generation_config(folder: Path) -> Mapping[str, Any]:
-    """The settings a model recommends; empty where there are none or they cannot be read."""
-    file = folder / "generation_config.json"
+def _brings_code(tokenizer_config: Path) -> bool:
+    return bool(_optional_json(tokenizer_config).get("auto_map"))
+
+
+def _optional_json(file: Path) -> Mapping[str, Any]:
+    """The object in a file that a model can do without; empty where there is none or it cannot be read."""
     try:
         content = read_json(file) if file.is_file() else {}
     except ModelError:
-        return {}  # a recommendation that cannot be read is none
+        return {}
     return content if isinstance(content, dict) else {}
 
 
