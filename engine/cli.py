@@ -1,4 +1,4 @@
-"""The command line: `foreword` opens the window, `foreword chat` and `foreword generate` do without one.
+"""The command line: `foreword` opens the window, the other commands do without one.
 
 It drives the same worker as the window does. Nothing heavy is imported here, so that help, a wrong option and
 `--version` answer at once: MLX comes up on the worker's thread.
@@ -19,6 +19,8 @@ from typing import Any
 from engine.errors import EngineError
 from engine.types import (
     MAX_DEPTH,
+    Benched,
+    BenchProgress,
     ErrorReport,
     Event,
     Failed,
@@ -92,6 +94,10 @@ def _parser() -> argparse.ArgumentParser:
     add("--depth", metavar=f"auto|1-{MAX_DEPTH}", type=_depth, help="drafts per round (default: auto)")
     add("--head", metavar="PATH", help="a file or folder with the model's MTP head, if it is shipped apart")
     add("--json", action="store_true", help="print the reply and its figures as one JSON object")
+
+    bench = commands.add_parser("bench", help="measure what reading ahead is worth on this machine")
+    bench.set_defaults(run=_bench)
+    bench.add_argument("model", metavar="MODEL", help=model)
     return parser
 
 
@@ -223,6 +229,13 @@ def _generate(args: argparse.Namespace) -> int:
         print(json.dumps(reply_json(reply)))
     elif sys.stderr.isatty():
         print(stats_line(reply), file=sys.stderr)
+    return 0
+
+
+def _bench(args: argparse.Namespace) -> int:
+    with _Engine() as engine:
+        engine.load(args.model)
+        print(engine.bench())
     return 0
 
 
@@ -379,6 +392,25 @@ class _Engine:
                         return reply
                     case Failed(error=report, partial=partial):
                         raise _ReportedError(report, partial)
+        raise AssertionError("events end with an error")
+
+    def bench(self) -> str:
+        """Time the loaded model; a table. Ctrl-C ends it early, with what has been measured. Raises
+        `_ReportedError`."""
+        printer = _Printer()
+        request_id = self.next_id()
+        self._worker.bench(request_id)
+        with _interrupt_calls(lambda: self._worker.stop(request_id)):
+            for event in self._events:
+                match event:
+                    case BenchProgress(fraction=fraction):
+                        printer.note(f"Measuring… {fraction:.0%}")
+                    case Benched(report=table):
+                        printer.clear_note()
+                        return table
+                    case Failed(error=report):
+                        printer.clear_note()
+                        raise _ReportedError(report)
         raise AssertionError("events end with an error")
 
     def _all_events(self) -> Iterator[Event]:

@@ -387,6 +387,22 @@ class Failed:
 
 
 @dataclass(frozen=True)
+class BenchProgress:
+    """A measurement is running; `fraction` runs from 0 to 1."""
+
+    id: int
+    fraction: float
+
+
+@dataclass(frozen=True)
+class Benched:
+    """A measurement has ended. `report` is a table in plain text; it also says whether drafting changed a word."""
+
+    id: int
+    report: str
+
+
+@dataclass(frozen=True)
 class WorkerStopped:
     """The worker thread has ended. `error` is None after an orderly shutdown."""
 
@@ -405,5 +421,7 @@ Event = (
     | RoundDone
     | Finished
     | Failed
+    | BenchProgress
+    | Benched
     | WorkerStopped
 )

@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING
 from engine.errors import EngineError, report_of
 from engine.telemetry import Counters
 from engine.types import (
+    Benched,
+    BenchProgress,
     ErrorReport,
     Event,
     Failed,
@@ -72,6 +74,10 @@ class Worker:
     def generate(self, request: Request) -> None:
         """Write a reply. Ends in `Finished` or `Failed`, always."""
         self._commands.put(lambda engine: engine.generate(request))
+
+    def bench(self, request_id: int) -> None:
+        """Time the loaded model, plain against drafting. Ends in `Benched` or `Failed`; `stop` ends it early."""
+        self._commands.put(lambda engine: engine.bench(request_id))
 
     def stop(self, request_id: int) -> None:
         """End a reply within one round, or before it starts. What was written is kept."""
@@ -149,6 +155,12 @@ def _logged(failure: BaseException) -> ErrorReport:
     return report_of(failure)
 
 
+def _no_model(kept: str = "") -> EngineError:
+    return EngineError(
+        "no_model", "No model is loaded.", kept=kept, next_step="Choose a model at the top of the window."
+    )
+
+
 class _Engine:
     """The engine thread's own state: the model, and what is remembered of each chat."""
 
@@ -176,7 +188,8 @@ class _Engine:
         try:
             self._load(model, head)
         except BaseException as failure:
-            self._release()
+            if self._info is None:  # else it failed before the model in use was given up
+                self._release()
             self._emit(LoadFailed(model, _logged(failure)))
             if not isinstance(failure, Exception):
                 raise
@@ -249,12 +262,7 @@ class _Engine:
         writer: ReplyWriter | None = None
         try:
             if self._model is None or self._text is None:
-                raise EngineError(
-                    "no_model",
-                    "No model is loaded.",
-                    kept="Your message is kept.",
-                    next_step="Choose a model at the top of the window.",
-                )
+                raise _no_model(kept="Your message is kept.")
             decision = decide(self._device, self._model.capability, request.mtp)
             writer = ReplyWriter(request, self._model, self._text, decision, self._emit)
             reply = writer.run(self._conversation(request.chat), lambda: self._is_cancelled(request.id))
@@ -262,6 +270,27 @@ class _Engine:
         except BaseException as failure:
             partial = None if writer is None else writer.so_far("error")
             self._emit(Failed(request.id, _logged(failure), partial))
+            if not isinstance(failure, Exception):
+                raise
+
+    def bench(self, request_id: int) -> None:
+        from engine import measure
+
+        try:
+            if self._model is None or self._text is None:
+                raise _no_model()
+            result = measure.bench(
+                self._model.target,
+                self._model.head,
+                measure.standard_prompts(self._text),
+                end_tokens=self._text.end_ids,
+                context=self._model.capability.context,
+                progress=lambda fraction: self._emit(BenchProgress(request_id, fraction)),
+                cancelled=lambda: self._is_cancelled(request_id),
+            )
+            self._emit(Benched(request_id, measure.table(result)))
+        except BaseException as failure:
+            self._emit(Failed(request_id, _logged(failure)))
             if not isinstance(failure, Exception):
                 raise
 

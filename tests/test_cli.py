@@ -18,8 +18,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from transformers import AutoTokenizer
 
 from engine.cli import main
+from engine.measure import standard_prompts
+from engine.model.text import ChatText
 from tests.checkpoints import build
 
 ROOT = Path(__file__).parents[1]
@@ -40,11 +43,15 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.fixture(scope="module")
 def brief_model(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The same with a short context, so that a reply ends soon by itself."""
-    folder = build(tmp_path_factory.mktemp("brief"))
+    return str(with_context(build(tmp_path_factory.mktemp("brief")), 64))
+
+
+def with_context(folder: Path, tokens: int) -> Path:
+    """The model in the folder, with a context of so many tokens."""
     config = json.loads((folder / "config.json").read_text())
-    config["text_config"]["max_position_embeddings"] = 64
+    config["text_config"]["max_position_embeddings"] = tokens
     (folder / "config.json").write_text(json.dumps(config))
-    return str(folder)
+    return folder
 
 
 @pytest.fixture
@@ -182,6 +189,42 @@ def test_without_json_the_output_is_the_reply_alone(
     printed = capsys.readouterr()
     assert printed.out == text + ("" if text.endswith("\n") else "\n")
     assert printed.err == ""
+
+
+def test_a_reader_that_has_seen_enough_ends_the_reply(model: str) -> None:
+    with subprocess.Popen(
+        [*COMMAND, "generate", model, "--prompt", "Hello"], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.read(1)
+        process.stdout.close()
+        assert process.wait(60) == 1
+        assert process.stderr.read() == b""
+
+
+# ---------------------------------------------------------------- bench
+
+
+def test_bench_of_a_model_without_a_head_is_plain_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = build(tmp_path, head="none")
+    text = ChatText(AutoTokenizer.from_pretrained(folder), [], "")
+    longest = max(len(prompt.tokens) for prompt in standard_prompts(text))
+    with_context(folder, longest + 4)  # few tokens are left to write, so it is soon over
+    assert main(["bench", str(folder)]) == 0
+    printed = capsys.readouterr()
+    assert printed.err == ""
+    assert "plain" in printed.out
+    assert "K = 1" not in printed.out
+    assert "no MTP head" in printed.out
+
+
+def test_bench_ends_early_with_what_was_measured(model: str) -> None:
+    with terminal("bench", model) as screen:
+        screen.read_until("Measuring… ")
+        screen.process.send_signal(signal.SIGINT)
+        assert "K = 1" in screen.read_until("Stopped early")
+        assert screen.process.wait(30) == 0
 
 
 # ---------------------------------------------------------------- errors
