@@ -1,0 +1,263 @@
+"""The engine thread: every command ends in its event, and the thread in a clean exit."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from engine.types import (
+    Event,
+    Failed,
+    Finished,
+    Loaded,
+    LoadFailed,
+    LoadProgress,
+    Message,
+    MtpWish,
+    PrefillProgress,
+    Ready,
+    Reply,
+    Request,
+    RoundDone,
+    SamplingChoice,
+    Started,
+    TextDelta,
+    Unloaded,
+    WorkerStopped,
+)
+from engine.worker import MAX_CONVERSATIONS, Worker
+from tests.checkpoints import build, truncate
+
+PATIENCE = 60.0
+"""Seconds until a test gives up on an event; a passing test never waits that long."""
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build(tmp_path_factory.mktemp("worker") / "small", "dense", seed=0)
+
+
+@pytest.fixture
+def worker() -> Iterator[Worker]:
+    worker = Worker()
+    worker.start()
+    yield worker
+    assert worker.shutdown(PATIENCE)
+
+
+def until(worker: Worker, *kinds: type[Event]) -> list[Event]:
+    """All events up to the first of these kinds, which is the last in the list."""
+    events: list[Event] = []
+    while True:
+        assert worker.wait(PATIENCE), f"nothing after {events[-3:]}"
+        for event in worker.drain():
+            events.append(event)
+            if isinstance(event, kinds):
+                return events
+
+
+def request(number: int, text: str = "neji toro", chat: str = "a", **changes: object) -> Request:
+    messages = (Message("user", text),)
+    return Request(number, chat, messages, **{"max_tokens": 24, "seed": 5, **changes})  # type: ignore[arg-type]
+
+
+def write(worker: Worker, asked: Request) -> Reply:
+    worker.generate(asked)
+    finished = until(worker, Finished, Failed)[-1]
+    assert isinstance(finished, Finished), finished
+    return finished.reply
+
+
+def loaded(worker: Worker, model: Path) -> Loaded:
+    worker.load(str(model))
+    event = until(worker, Loaded, LoadFailed)[-1]
+    assert isinstance(event, Loaded), event
+    return event
+
+
+def test_a_model_loads_with_progress_and_a_reply_streams_in_order(worker: Worker, model: Path) -> None:
+    worker.load(str(model))
+    loading = until(worker, Loaded)
+    assert isinstance(loading[0], Ready)
+    fractions = [event.fraction for event in loading if isinstance(event, LoadProgress)]
+    assert fractions == sorted(fractions)
+    worker.generate(request(1))
+    events = until(worker, Finished)
+    assert isinstance(events[0], Started)
+    assert isinstance(events[1], PrefillProgress)
+    reply = events[-1].reply  # type: ignore[union-attr]
+    deltas = [event for event in events if isinstance(event, TextDelta)]
+    assert "".join(delta.text for delta in deltas) == reply.text
+    assert sum(delta.tokens for delta in deltas) == len(reply.tokens) == 24
+    rounds = [event for event in events if isinstance(event, RoundDone)]
+    assert rounds[-1].snapshot == reply.stats
+    assert reply.stats.rounds == len(rounds) < 23, "drafts were accepted"
+    assert reply.prefill_ms > 0 < reply.decode_ms
+
+
+def test_w05_a_failed_request_is_an_event_and_the_next_one_is_served(worker: Worker, model: Path) -> None:
+    worker.generate(request(1))
+    (failed,) = [event for event in until(worker, Failed) if isinstance(event, Failed)]
+    assert failed.error.code == "no_model"
+    loaded(worker, model)
+    worker.generate(request(2, sampling=SamplingChoice(top_p=0.0)))
+    refused = until(worker, Failed)[-1]
+    assert isinstance(refused, Failed)
+    assert refused.id == 2
+    assert refused.error.code == "bad_sampling"
+    worker.generate(request(3, "neji " * 5000))
+    too_long = until(worker, Failed)[-1]
+    assert isinstance(too_long, Failed)
+    assert too_long.error.code == "prompt_too_long"
+    assert write(worker, request(4)).finish_reason == "length"
+
+
+def test_w05_a_model_that_fails_to_load_is_named_and_the_one_in_use_goes_on(
+    worker: Worker, model: Path, tmp_path: Path
+) -> None:
+    loaded(worker, model)
+    broken = build(tmp_path / "broken", "dense", seed=1)
+    truncate(broken / "model.safetensors")
+    for name in (str(broken), str(tmp_path / "missing")):
+        worker.load(name)
+        failed = until(worker, LoadFailed)[-1]
+        assert isinstance(failed, LoadFailed)
+        assert failed.path == name
+        assert failed.error.what
+        assert failed.error.next_step
+    assert len(write(worker, request(1)).tokens) == 24
+
+
+@pytest.mark.parametrize("wish", [MtpWish("off"), MtpWish("on", 3)])
+def test_c01_stop_ends_a_reply_within_a_round_and_the_next_turn_equals_a_cold_run(
+    worker: Worker, model: Path, wish: MtpWish
+) -> None:
+    info = loaded(worker, model).info
+    worker.generate(request(1, max_tokens=2000, mtp=wish))
+    until(worker, RoundDone)
+    worker.stop(1)
+    finished = until(worker, Finished)[-1]
+    assert isinstance(finished, Finished)
+    reply = finished.reply
+    assert reply.finish_reason == "cancelled"
+    assert 1 < len(reply.tokens) < 2000
+    turns = (
+        Message("user", "neji toro"),
+        Message("assistant", reply.text, reply.tokens, info.path),
+        Message("user", "go on"),
+    )
+    warm = write(worker, Request(2, "a", turns, seed=5, max_tokens=40, mtp=wish))
+    cold = write(worker, Request(3, "b", turns, seed=5, max_tokens=40, mtp=MtpWish("off")))
+    assert warm.tokens == cold.tokens
+    assert cold.reused_tokens == 0
+    assert warm.reused_tokens >= reply.prompt_tokens + len(reply.tokens) - 1
+
+
+def test_c02_a_reply_stopped_before_its_turn_runs_no_round(worker: Worker, model: Path) -> None:
+    loaded(worker, model)
+    worker.stop(2)
+    worker.generate(request(1))
+    worker.generate(request(2, chat="b"))
+    until(worker, Finished)
+    events = until(worker, Finished)
+    assert not any(isinstance(event, RoundDone) for event in events)
+    assert events[-1].reply.finish_reason == "cancelled"  # type: ignore[union-attr]
+
+
+def test_dp09_the_override_applies_to_the_next_reply_without_loading_again(worker: Worker, model: Path) -> None:
+    loaded(worker, model)
+    replies = [
+        write(worker, request(number, chat=str(number), mtp=wish))
+        for number, wish in enumerate([MtpWish("on", 3), MtpWish("off"), MtpWish()])
+    ]
+    assert [reply.decision.mode for reply in replies] == ["mtp", "plain", "mtp"]
+    assert [reply.stats.drafted > 0 for reply in replies] == [True, False, True]
+    assert len({reply.tokens for reply in replies}) == 1
+
+
+def test_s05_s06_a_seed_repeats_a_reply_and_no_seed_never_does(worker: Worker, model: Path) -> None:
+    loaded(worker, model)
+    hot = SamplingChoice(temperature=1.5)
+    first, second, other = (
+        write(worker, request(number, chat=str(number), seed=seed, sampling=hot))
+        for number, seed in enumerate([42, 42, 43])
+    )
+    assert first.tokens == second.tokens != other.tokens
+    assert (first.seed, other.seed) == (42, 43)
+    fresh = [write(worker, request(10 + n, seed=None, sampling=hot)) for n in range(3)]
+    assert len({reply.seed for reply in fresh}) == 3
+    assert len({reply.tokens for reply in fresh}) == 3
+
+
+def test_k03_only_the_latest_chats_stay_in_memory(worker: Worker, model: Path) -> None:
+    loaded(worker, model)
+    first = write(worker, request(0, chat="0"))
+    for number in range(1, MAX_CONVERSATIONS + 1):
+        write(worker, request(number, chat=str(number)))
+    again = write(worker, request(99, chat="0"))
+    assert again.reused_tokens == 0, "the oldest chat was let go"
+    assert again.tokens == first.tokens
+    assert write(worker, request(100, chat="0")).reused_tokens > 0
+
+
+def test_unloading_frees_the_model_and_says_so(worker: Worker, model: Path) -> None:
+    info = loaded(worker, model).info
+    worker.unload()
+    assert until(worker, Unloaded)[-1] == Unloaded(info.path)
+    worker.generate(request(1))
+    assert isinstance(until(worker, Failed)[-1], Failed)
+
+
+def test_shutdown_stops_a_running_reply(model: Path) -> None:
+    worker = Worker()
+    worker.start()
+    loaded(worker, model)
+    worker.generate(request(1, max_tokens=4000))
+    until(worker, RoundDone)
+    assert worker.shutdown(PATIENCE)
+    assert worker.drain()[-1] == WorkerStopped(None)
+
+
+STARTS_AND_STOPS = """
+import sys
+from engine.types import *
+from engine.worker import Worker
+
+def until(worker, kind):
+    while worker.wait(60):
+        for event in worker.drain():
+            if isinstance(event, kind):
+                return
+    sys.exit("no " + kind.__name__)
+
+for number in range(100):
+    worker = Worker()
+    worker.start()
+    if number % 10 == 0:
+        worker.load(sys.argv[1])
+        until(worker, Loaded)
+        worker.generate(Request(number, "a", (Message("user", "neji"),), SamplingChoice(temperature=1.0), max_tokens=4))
+        until(worker, Finished)
+    elif number % 10 == 1:
+        until(worker, Ready)
+    if not worker.shutdown(60):
+        sys.exit("a worker did not stop")
+if sys.argv[2] == "leave running":
+    worker = Worker()
+    worker.start()
+    worker.load(sys.argv[1])
+    until(worker, Loaded)
+    worker.generate(Request(0, "a", (Message("user", "neji"),), max_tokens=4000))
+    until(worker, RoundDone)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ending", ["stopped", "leave running"])
+def test_w02_a_hundred_starts_and_stops_end_in_a_clean_exit(model: Path, ending: str) -> None:
+    run = subprocess.run(
+        [sys.executable, "-c", STARTS_AND_STOPS, str(model), ending], capture_output=True, text=True, timeout=300
+    )
+    assert (run.returncode, run.stderr) == (0, "")
