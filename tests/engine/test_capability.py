@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import struct
@@ -10,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from engine.errors import ModelError
 from engine.model.capability import inspect
@@ -424,6 +427,63 @@ def test_a_named_head_that_is_not_there(tmp_path: Path) -> None:
     assert code_of(folder, tmp_path / "nowhere.safetensors") == "head_missing"
     (tmp_path / "empty").mkdir()
     assert code_of(folder, tmp_path / "empty") == "head_missing"
+
+
+# ---------------------------------------------------------------- anything at all
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=6,
+)
+FIELDS = st.sampled_from(
+    [*folders.TEXT_CONFIG, *MOE, "quantization", "bits", "group_size", "auto_map", "model_file", "text_config"]
+)
+SETTINGS = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+def only_model_errors(folder: Path) -> None:
+    with contextlib.suppress(ModelError):
+        assert inspect(folder).model_type
+
+
+@SETTINGS
+@given(root=st.dictionaries(FIELDS, JSON, max_size=3), text=st.dictionaries(FIELDS, JSON, max_size=3))
+def test_no_config_is_more_than_a_folder_that_cannot_be_opened(
+    tmp_path: Path, root: dict[str, Any], text: dict[str, Any]
+) -> None:
+    packed = quantised("model.lm_head", 300, 64, 4, 64)
+    folder = write_folder(tmp_path / "m", TARGET | packed | stored(DENSE))
+    config = {"model_type": "qwen3_5", "text_config": folders.TEXT_CONFIG | text} | root
+    (folder / "config.json").write_text(json.dumps(config))
+    only_model_errors(folder)
+
+
+@SETTINGS
+@given(
+    header=JSON
+    | st.dictionaries(
+        st.text(max_size=8),
+        st.dictionaries(
+            st.sampled_from(["dtype", "shape", "data_offsets"]), JSON | st.sampled_from(["F32", "U8", [2], [0, 8]])
+        ),
+        max_size=2,
+    ),
+    tail=st.binary(max_size=32),
+)
+def test_no_header_is_more_than_a_file_that_cannot_be_read(tmp_path: Path, header: Any, tail: bytes) -> None:
+    folder = write_folder(tmp_path / "m")
+    raw = json.dumps(header).encode()
+    (folder / "model.safetensors").write_bytes(struct.pack("<Q", len(raw)) + raw + tail)
+    only_model_errors(folder)
+
+
+@SETTINGS
+@given(content=st.binary(max_size=64))
+def test_no_bytes_are_more_than_a_file_that_cannot_be_read(tmp_path: Path, content: bytes) -> None:
+    folder = write_folder(tmp_path / "m")
+    (folder / "model.safetensors").write_bytes(content)
+    only_model_errors(folder)
 
 
 # ---------------------------------------------------------------- the registry
