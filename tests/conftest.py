@@ -11,9 +11,7 @@ import pytest
 _hub_cache = tempfile.TemporaryDirectory(prefix="foreword-tests-")
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 os.environ["HF_HOME"] = _hub_cache.name
-os.environ["HF_ENDPOINT"] = (
-    "http://127.0.0.1:9"  # a test that means to talk to a hub starts its own and names it
-)
+os.environ["HF_ENDPOINT"] = "http://127.0.0.1:9"  # a test that means to talk to a hub starts its own and names it
 os.environ["HF_HUB_DISABLE_TELEMETRY"] = "1"
 if sys.platform == "linux":
     # There mx.compile calls g++ if it is installed and keeps the kernels, half-written ones too, in the system's
