@@ -135,6 +135,7 @@ class CodeCard(QFrame):
         self._closed = False
         self._language = QLabel()
         self._language.setTextFormat(Qt.TextFormat.PlainText)
+        self._language.setProperty("tone", "text2")
         self.copy_button = CopyButton(self.code, "Copy code", words=True)
         self.lower_copy_button = CopyButton(self.code, "Copy code", words=True)
         self.text = CodeText()
@@ -194,9 +195,6 @@ class CodeCard(QFrame):
     def restyle(self) -> None:
         """Take the colours and the text size of the current theme."""
         now = theme.current()
-        palette = self._language.palette()
-        palette.setColor(QPalette.ColorRole.WindowText, now.colour("text2"))
-        self._language.setPalette(palette)
         self._language.setFont(now.font("ui"))
         self.text.restyle()
         self.update()

@@ -26,7 +26,7 @@ from app.theme import Theme
 _NUMBER = re.compile(r"[-+−±~≈<>]?\s?[$€£]?\s?\d[\d.,  ]*\s?(?:%|‰|[×xkKMG]|[kKMG]?B|ms|s|tok/s)?")
 BELOW_TABLE = 16
 """Pixels between a table and what follows, in the table itself: Qt forgets the upper margin of the paragraph below."""
-_ROW_PADDING = 4
+_ABOVE_ROW, _BELOW_ROW = 1, 7  # a fixed line height stands its text low
 _COLUMN_GAP = 32
 
 
@@ -76,8 +76,8 @@ class BookTable:
     def _cell(self, table: QTextTable, r: int, c: int, inline: Token, text: QTextCharFormat, align: str) -> None:
         cell = table.cellAt(r, c)
         style = QTextTableCellFormat()
-        style.setTopPadding(_ROW_PADDING)
-        style.setBottomPadding(_ROW_PADDING)
+        style.setTopPadding(_ABOVE_ROW)
+        style.setBottomPadding(_BELOW_ROW)
         if c < table.columns() - 1:
             style.setRightPadding(_COLUMN_GAP * self._scale)
         solid = QTextFrameFormat.BorderStyle.BorderStyle_Solid

@@ -1,0 +1,53 @@
+"""What was measured about a reply, as short words; what was not measured is left out."""
+
+from __future__ import annotations
+
+from engine.types import Reply
+
+ENDINGS = {
+    "stop": "ended",
+    "length": "reached the length limit",
+    "cancelled": "stopped",
+    "error": "failed",
+}
+
+DEFINITIONS = (
+    "tok/s: tokens written per second after the first one\n"
+    "tokens: what the model wrote, its end mark included\n"
+    "first token: from sending to the first token\n"
+    "× plain: writing speed over the speed without MTP, both measured on this Mac\n"
+    "accepted: drafts that the model itself would have written, of those that were checked"
+)
+
+
+def figures(reply: Reply, speed_up: float | None = None) -> list[str]:
+    """The figures of a reply in the order they are shown.
+
+    `speed_up` is its writing speed over plain writing, None where plain has not been measured.
+    """
+    stats = reply.stats
+    words = []
+    if stats.tokens_per_second is not None:
+        words.append(f"{_short(stats.tokens_per_second)} tok/s")
+    if stats.tokens:
+        words.append("1 token" if stats.tokens == 1 else f"{stats.tokens:,} tokens")
+    if stats.tokens and reply.prefill_ms > 0:
+        words.append(f"first token {reply.prefill_ms / 1000:.2f} s")
+    if speed_up is not None and reply.decision.mode == "mtp":
+        words.append(f"{speed_up:.2f}× plain")
+    if stats.acceptance is not None:
+        words.append(f"{stats.acceptance * 100:.0f} % accepted")
+    words.append(ENDINGS[reply.finish_reason])
+    return words
+
+
+def duration(seconds: float) -> str:
+    """A length of time for people: "0.4 s", "6 s", "1 min 5 s"."""
+    if seconds < 1:
+        return f"{max(seconds, 0.1):.1f} s"
+    whole = round(seconds)
+    return f"{whole} s" if whole < 60 else f"{whole // 60} min {whole % 60} s"
+
+
+def _short(value: float) -> str:
+    return f"{value:.1f}" if value < 10 else f"{value:.0f}"

@@ -1,0 +1,84 @@
+"""The line under a reply: copy, regenerate and what was measured, seen only under the pointer or the keyboard focus.
+
+It keeps its height when it is not seen, so that nothing moves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from PySide6.QtCore import QEvent, QObject, QRectF, Qt, Signal
+from PySide6.QtGui import QPainter, QPaintEvent
+from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QWidget
+
+from app import theme
+from app.render.buttons import CopyButton, QuietButton
+from app.views.figures import DEFINITIONS
+
+HEIGHT = 28
+SEPARATOR = "  ·  "
+
+
+class ReplyFooter(QWidget):
+    """`reveal` and the focus of its buttons decide whether anything is painted."""
+
+    regenerate_requested = Signal()
+
+    def __init__(self, source: Callable[[], str], parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setFixedHeight(HEIGHT)
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        self._revealed = False
+        self._figures: list[str] = []
+        self.copy_button = CopyButton(source, "Copy reply", flush=True)
+        self.regenerate_button = QuietButton("refresh", "Regenerate", flush=True)
+        self.regenerate_button.clicked.connect(self.regenerate_requested)
+        across = QHBoxLayout(self)
+        across.setContentsMargins(0, 0, 0, 0)
+        across.setSpacing(0)
+        for button in (self.copy_button, self.regenerate_button):
+            button.installEventFilter(self)
+            across.addWidget(button)
+        across.addStretch(1)
+        self._apply()
+
+    @property
+    def words(self) -> str:
+        """The figures as they are shown."""
+        return SEPARATOR.join(self._figures)
+
+    @property
+    def shown(self) -> bool:
+        """Whether it is seen: under the pointer, or with the focus on one of its buttons."""
+        return self._revealed or self.copy_button.hasFocus() or self.regenerate_button.hasFocus()
+
+    def show_figures(self, figures: list[str]) -> None:
+        self._figures = figures
+        self.setAccessibleName(", ".join(figures))
+        self.setToolTip(DEFINITIONS if len(figures) > 1 else "")
+        self.update()
+
+    def reveal(self, revealed: bool) -> None:
+        self._revealed = revealed
+        self._apply()
+
+    def _apply(self) -> None:
+        for button in (self.copy_button, self.regenerate_button):
+            button.set_faint(not self.shown)
+        self.update()
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        if event.type() in (QEvent.Type.FocusIn, QEvent.Type.FocusOut):
+            self._apply()
+        return False
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        if not self.shown:
+            return
+        now = theme.current()
+        painter = QPainter(self)
+        painter.setFont(now.font("small"))
+        painter.setPen(now.colour("text3"))
+        room = QRectF(self.rect()).adjusted(self.regenerate_button.geometry().right() + 1, 0, 0, 0)
+        words = painter.fontMetrics().elidedText(self.words, Qt.TextElideMode.ElideRight, int(room.width()))
+        painter.drawText(room, Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft, words)

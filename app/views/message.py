@@ -1,0 +1,383 @@
+"""One turn of a conversation: what the user wrote, and the reply as it grows."""
+
+from __future__ import annotations
+
+from math import ceil
+from time import monotonic, perf_counter
+from typing import Literal
+
+from PySide6.QtCore import QEvent, QMimeData, QPoint, Qt, QTimer, Signal
+from PySide6.QtGui import (
+    QEnterEvent,
+    QPainter,
+    QPaintEvent,
+    QPalette,
+    QResizeEvent,
+    QTextBlockFormat,
+    QTextCharFormat,
+    QTextCursor,
+    QTextOption,
+    QWheelEvent,
+)
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QTextEdit, QVBoxLayout, QWidget
+
+from app import theme
+from app.render.code import CodeCard
+from app.render.prose import ProseView
+from app.render.segments import Code, GrowingText, Prose, Segment
+from app.render.thinking import Thinking
+from app.views.figures import figures
+from app.views.footer import ReplyFooter
+from app.views.notice import FailureCard, QuietLine
+from app.views.thought import Thought
+from engine.types import ErrorReport, Reply
+
+BUBBLE_WIDTH = 520
+BUBBLE_RADIUS = 12
+BLOCK_SPACING = 16
+FASTEST_MS, SLOWEST_MS = 33, 250
+
+SegmentView = ProseView | CodeCard
+
+
+class UserTurn(QWidget):
+    """What the user wrote, letter for letter, in a bubble at the right."""
+
+    def __init__(self, text: str, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.bubble = _Bubble(text)
+        across = QHBoxLayout(self)
+        across.setContentsMargins(0, 0, 0, 0)
+        across.addStretch(1)
+        across.addWidget(self.bubble)
+        theme.signals().changed.connect(self.restyle)
+
+    def text(self) -> str:
+        return self.bubble.written
+
+    def restyle(self) -> None:
+        self.bubble.restyle()
+        self._fit()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._fit()
+
+    def _fit(self) -> None:
+        self.bubble.fit(min(BUBBLE_WIDTH, self.width()))
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.setPen(Qt.PenStyle.NoPen)
+        painter.setBrush(theme.current().colour("bubble"))
+        painter.drawRoundedRect(self.bubble.geometry(), BUBBLE_RADIUS, BUBBLE_RADIUS)
+
+
+class _Bubble(QTextEdit):
+    """Plain text as wide as it needs to be."""
+
+    ACROSS, ABOVE, BELOW = 16, 8, 12  # a fixed line height stands its text low
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.written = text
+        self.setAccessibleName("Your message")
+        self.setReadOnly(True)
+        self.setAcceptRichText(False)
+        self.setUndoRedoEnabled(False)
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setTabChangesFocus(True)
+        self.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setWordWrapMode(QTextOption.WrapMode.WrapAtWordBoundaryOrAnywhere)
+        self.viewport().setAutoFillBackground(False)
+        self.document().setDocumentMargin(0)
+        self.setViewportMargins(self.ACROSS, self.ABOVE, self.ACROSS, self.BELOW)
+        self.setPlainText(text)
+        self.restyle()
+
+    def restyle(self) -> None:
+        now = theme.current()
+        characters = QTextCharFormat()
+        characters.setFont(now.font("reading"))
+        characters.setForeground(now.colour("text"))
+        line = QTextBlockFormat()
+        line.setLineHeight(now.line_height("reading"), QTextBlockFormat.LineHeightTypes.FixedHeight.value)
+        cursor = QTextCursor(self.document())
+        cursor.select(QTextCursor.SelectionType.Document)
+        cursor.beginEditBlock()
+        cursor.setBlockFormat(line)
+        cursor.setCharFormat(characters)
+        cursor.setBlockCharFormat(characters)
+        cursor.endEditBlock()
+        palette = self.palette()
+        palette.setColor(QPalette.ColorRole.Base, Qt.GlobalColor.transparent)
+        palette.setColor(QPalette.ColorRole.Text, now.colour("text"))
+        palette.setColor(QPalette.ColorRole.Highlight, now.colour("aid"))
+        palette.setColor(QPalette.ColorRole.HighlightedText, now.colour("text"))
+        self.setPalette(palette)
+
+    def fit(self, widest: int) -> None:
+        """Take the size of the text at a width of at most `widest` pixels."""
+        document, room = self.document(), widest - 2 * self.ACROSS
+        document.setTextWidth(max(1, room))
+        width = min(ceil(document.idealWidth()), room)
+        document.setTextWidth(width)
+        height = ceil(document.size().height())
+        self.setFixedSize(width + 2 * self.ACROSS, height + self.ABOVE + self.BELOW)
+
+    def createMimeDataFromSelection(self) -> QMimeData:
+        data = QMimeData()
+        data.setText(self.textCursor().selection().toPlainText())
+        return data
+
+    def wheelEvent(self, event: QWheelEvent) -> None:
+        event.ignore()
+
+
+class ReplyView(QWidget):
+    """A reply: thought, segments of prose and code, how it ended, and a footer.
+
+    Text is drawn at a rate that follows its cost: the next flush is four times as far away as the last one took, at
+    least 33 and at most 250 ms. A reply that was `put_off` is drawn when `flush` is called.
+    """
+
+    regenerate_requested = Signal()
+    action_requested = Signal()
+    """The button of the failure card was pressed."""
+    link_activated = Signal(str)
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setAccessibleName("Reply")
+        self._thinking = Thinking()
+        self._began_thinking: float | None = None
+        self._thought_seconds: float | None = None
+        self._thoughts: list[str] = []
+        self._answers: list[str] = []
+        self._ended = False
+        self._growing = GrowingText()
+        self._drawn_thoughts = 0
+        self._drawn_answers = 0
+        self._drawn_to_end = False
+        self._put_off = False
+        self._interval = FASTEST_MS
+        self._timer = QTimer(self)
+        self._timer.setSingleShot(True)
+        self._timer.timeout.connect(self.flush)
+        self._thought: Thought | None = None
+        self._views: list[SegmentView] = []
+        self._ending: QWidget | None = None
+        self.footer = ReplyFooter(self.source)
+        self.footer.regenerate_requested.connect(self.regenerate_requested)
+        self._column = QVBoxLayout()
+        self._column.setContentsMargins(0, 0, 0, 0)
+        self._column.setSpacing(BLOCK_SPACING)
+        self._outer = QVBoxLayout(self)
+        self._outer.setContentsMargins(0, 0, 0, 0)
+        self._outer.setSpacing(4)
+        self._outer.addLayout(self._column)
+        self._outer.addWidget(self.footer)
+        self.cursor_mark = _StreamCursor(self)
+        theme.signals().changed.connect(self.restyle)
+
+    # -------------------------------------------------------------- text in, text out
+
+    def begin(self, opened_thinking: bool = False) -> None:
+        """Nothing has come yet. `opened_thinking`: the text will begin inside a thought, without a tag."""
+        self._thinking = Thinking(opened_thinking)
+
+    def append(self, text: str) -> None:
+        """The next piece of the reply."""
+        self._take(*self._thinking.feed(text))
+        self._time_thought()
+        self._schedule(self._interval)
+
+    def finish(self, reply: Reply | None = None, speed_up: float | None = None) -> None:
+        """All text is here. `reply` is what was measured, None where nothing was kept.
+
+        `speed_up` is its writing speed over plain writing, None where that has not been measured.
+        """
+        self._end()
+        if reply is not None:
+            self.footer.show_figures(figures(reply, speed_up))
+
+    def mark(self, status: Literal["stopped", "failed"], error: ErrorReport | None = None, action: str = "") -> None:
+        """Say that the reply was stopped, or failed with `error`, under what was written of it.
+
+        `action` labels the one button of the failure card; `action_requested` says that it was pressed.
+        """
+        self._end()
+        if self._ending is not None:
+            self._column.removeWidget(self._ending)
+            self._ending.deleteLater()
+        if status == "failed":
+            card = FailureCard(error or ErrorReport("failed", "The reply failed."), action)
+            card.action_requested.connect(self.action_requested)
+            self._ending = card
+        else:
+            self._ending = QuietLine("Stopped")
+        self._column.addWidget(self._ending)
+
+    def source(self) -> str:
+        """The reply as Markdown, without the thinking: what Copy copies."""
+        return "".join(self._answers)
+
+    def thought(self) -> str:
+        """The thinking before the reply."""
+        return "".join(self._thoughts)
+
+    @property
+    def writing(self) -> bool:
+        """Whether more text may come."""
+        return not self._ended
+
+    def _end(self) -> None:
+        if not self._ended:
+            self._ended = True
+            self._take(*self._thinking.finish())
+            self._schedule(0)
+
+    def _take(self, thought: str, answer: str) -> None:
+        if thought:
+            self._thoughts.append(thought)
+        if answer:
+            self._answers.append(answer)
+
+    def _time_thought(self) -> None:
+        """Time the thinking, unless it came in one piece: then it is read from an old chat."""
+        if self._thinking.state == "thought":
+            self._began_thinking = self._began_thinking or monotonic()
+        elif self._began_thinking is not None and self._thought_seconds is None:
+            self._thought_seconds = monotonic() - self._began_thinking
+
+    # -------------------------------------------------------------- drawing
+
+    def put_off(self) -> None:
+        """Draw nothing until `flush`: the reply is far up in a long chat."""
+        self._put_off = True
+        self._timer.stop()
+
+    @property
+    def waits(self) -> bool:
+        """Whether something has not been drawn."""
+        drawn = self._drawn_thoughts == len(self._thoughts) and self._drawn_answers == len(self._answers)
+        return not drawn or self._drawn_to_end != self._ended
+
+    def flush(self) -> None:
+        """Draw everything that has come."""
+        self._put_off = False
+        self._timer.stop()
+        if not self.waits:
+            return
+        began = perf_counter()
+        self._draw_thought()
+        self._draw_answer()
+        took = (perf_counter() - began) * 1000
+        self._interval = int(min(max(4 * took, FASTEST_MS), SLOWEST_MS))
+        self._place_cursor()
+
+    def _schedule(self, ms: int) -> None:
+        if not self._put_off and (not self._timer.isActive() or self._timer.remainingTime() > ms):
+            self._timer.start(ms)
+
+    def _draw_thought(self) -> None:
+        fresh = "".join(self._thoughts[self._drawn_thoughts :])
+        self._drawn_thoughts = len(self._thoughts)
+        if self._thought is None and (self.thought().strip() if self._ended else self._thoughts):
+            self._thought = Thought()
+            self._thought.link_activated.connect(self.link_activated)
+            self._outer.insertWidget(0, self._thought)
+        if self._thought is None:
+            return
+        self._thought.append(fresh)
+        if self._ended or self._thinking.state != "thought":
+            self._thought.finish(self._thought_seconds, complete=self._thinking.state != "thought")
+            self._thought.setVisible(bool(self.thought().strip()))  # some models open a thought to leave it empty
+
+    def _draw_answer(self) -> None:
+        fresh = "".join(self._answers[self._drawn_answers :])
+        self._drawn_answers = len(self._answers)
+        first = self._growing.feed(fresh) if fresh else len(self._growing.segments)
+        if self._ended:
+            first = min(first, self._growing.finish())
+            self._drawn_to_end = True
+        segments = self._growing.segments
+        for index in range(first, len(segments)):
+            self._draw_segment(index, segments[index])
+        self._drop_views(len(segments))
+        if self._ended:
+            for view in self._views:
+                if isinstance(view, ProseView):
+                    view.link(self._growing.references)
+
+    def _draw_segment(self, index: int, segment: Segment) -> None:
+        wanted = CodeCard if isinstance(segment, Code) else ProseView
+        if index < len(self._views) and not isinstance(self._views[index], wanted):
+            self._drop_views(index)
+        if index == len(self._views):
+            fresh = wanted()
+            if isinstance(fresh, ProseView):
+                fresh.link_activated.connect(self.link_activated)
+            self._column.insertWidget(index, fresh)
+            self._views.append(fresh)
+        view = self._views[index]
+        if isinstance(segment, Code) and isinstance(view, CodeCard):
+            view.show_code(segment.code, segment.language, segment.closed)
+        elif isinstance(segment, Prose) and isinstance(view, ProseView):
+            view.show_blocks(segment.blocks, self._growing.references)
+
+    def _drop_views(self, index: int) -> None:
+        for view in self._views[index:]:
+            self._column.removeWidget(view)
+            view.hide()
+            view.deleteLater()
+        del self._views[index:]
+
+    def restyle(self) -> None:
+        """Take the colours and the text size of the current theme."""
+        if self._thought is not None:
+            self._thought.restyle()
+        for view in self._views:
+            view.restyle()
+        self._place_cursor()
+
+    # -------------------------------------------------------------- the stream cursor and the footer
+
+    def _place_cursor(self) -> None:
+        self.cursor_mark.setVisible(self.writing and self._thinking.state != "thought")
+        if not self.cursor_mark.isVisibleTo(self):
+            return
+        self._outer.activate()
+        at = QPoint(0, self._column.geometry().top() + 3)
+        if self._views:
+            view = self._views[-1]
+            end = view.end()
+            at = view.mapTo(
+                self, QPoint(round(end.right()) + 3, round(end.center().y() - self.cursor_mark.height() / 2))
+            )
+        self.cursor_mark.move(at)
+        self.cursor_mark.raise_()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._place_cursor()
+
+    def enterEvent(self, event: QEnterEvent) -> None:
+        self.footer.reveal(self._ended)
+
+    def leaveEvent(self, event: QEvent) -> None:
+        self.footer.reveal(False)
+
+
+class _StreamCursor(QWidget):
+    """The bar at the end of a reply that is being written. It lies over the text and is no part of it."""
+
+    def __init__(self, parent: QWidget) -> None:
+        super().__init__(parent)
+        self.setFixedSize(2, 17)
+        self.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        QPainter(self).fillRect(self.rect(), theme.current().colour("accent"))

@@ -1,0 +1,70 @@
+"""How a reply ended when it did not end by itself."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QRectF, Qt, Signal
+from PySide6.QtGui import QPainter, QPaintEvent
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QSizePolicy, QVBoxLayout, QWidget
+
+from app import theme
+from app.views.controls import Button
+from engine.types import ErrorReport
+
+RADIUS = 8
+
+
+class QuietLine(QLabel):
+    """One line in a caption's grey."""
+
+    def __init__(self, words: str) -> None:
+        super().__init__(words)
+        self.setTextFormat(Qt.TextFormat.PlainText)
+        self.setProperty("tone", "text3")
+        self.setFont(theme.current().font("small"))
+
+
+class FailureCard(QWidget):
+    """What happened, what was kept and what to do next, with at most one button."""
+
+    action_requested = Signal()
+
+    def __init__(self, error: ErrorReport, action: str = "") -> None:
+        super().__init__()
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Minimum)
+        self.setAccessibleName(str(error))
+        rest = " ".join(part for part in (error.kept, error.next_step) if part)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(16, 12, 16, 12)
+        column.setSpacing(4)
+        column.addWidget(_words(error.what, "uimedium", "error"))
+        if rest:
+            column.addWidget(_words(rest, "ui", "text"))
+        if error.detail:
+            self.setToolTip(error.detail)
+        self.button: Button | None = None
+        if action:
+            self.button = Button(action)
+            self.button.setAccessibleName(action)
+            self.button.clicked.connect(self.action_requested)
+            across = QHBoxLayout()
+            across.setContentsMargins(0, 8, 0, 0)
+            across.addWidget(self.button)
+            across.addStretch(1)
+            column.addLayout(across)
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.setPen(Qt.PenStyle.NoPen)
+        painter.setBrush(theme.current().colour("errortint"))
+        painter.drawRoundedRect(QRectF(self.rect()), RADIUS, RADIUS)
+
+
+def _words(text: str, role: str, tone: str) -> QLabel:
+    label = QLabel(text)
+    label.setTextFormat(Qt.TextFormat.PlainText)
+    label.setWordWrap(True)
+    label.setProperty("tone", tone)
+    label.setFont(theme.current().font(role))
+    label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+    return label

@@ -1,0 +1,127 @@
+"""The thinking before a reply, folded under one quiet line."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Signal
+from PySide6.QtGui import QPainter, QPaintEvent
+from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
+
+from app import theme
+from app.render.buttons import QuietButton
+from app.render.prose import ProseView
+from app.render.segments import GrowingText, Prose
+from app.views.figures import duration
+
+
+class Thought(QWidget):
+    """One line that says how long the thinking took; a click shows what was thought.
+
+    While it is folded its text is neither parsed nor laid out.
+    """
+
+    link_activated = Signal(str)
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._seconds: float | None = None
+        self._finished = False
+        self._complete = True
+        self._text = ""
+        self._growing = GrowingText()
+        self._read = 0
+        self._body: _ThoughtBody | None = None
+        self.line = QuietButton("chevron-right", "Show the thinking", "Thinking…", flush=True, colour="text3")
+        self.line.setCheckable(True)
+        self.line.toggled.connect(self._fold)
+        across = QHBoxLayout()
+        across.setContentsMargins(0, 0, 0, 0)
+        across.addWidget(self.line)
+        across.addStretch(1)
+        self._column = QVBoxLayout(self)
+        self._column.setContentsMargins(0, 0, 0, 0)
+        self._column.setSpacing(4)
+        self._column.addLayout(across)
+
+    @property
+    def words(self) -> str:
+        """What the line says."""
+        return self.line.text()
+
+    @property
+    def text(self) -> str:
+        return self._text
+
+    @property
+    def open(self) -> bool:
+        return self.line.isChecked()
+
+    def append(self, text: str) -> None:
+        self._text += text
+        self._show_text()
+
+    def finish(self, seconds: float | None, complete: bool) -> None:
+        """The thinking is over, after `seconds` if that is known. `complete`: it was not cut off."""
+        if self._finished:
+            return
+        self._finished = True
+        self._seconds, self._complete = seconds, complete
+        self._show_text()
+        self._say()
+
+    def restyle(self) -> None:
+        self._say()
+        if self._body is not None:
+            self._body.restyle()
+
+    def _fold(self, opened: bool) -> None:
+        if self._body is None:
+            self._body = _ThoughtBody()
+            self._body.prose.link_activated.connect(self.link_activated)
+            self._column.addWidget(self._body)
+        self._body.setVisible(opened)
+        self._show_text()
+        self._say()
+
+    def _show_text(self) -> None:
+        if not self.open or self._body is None:
+            return
+        self._growing.feed(self._text[self._read :])
+        self._read = len(self._text)
+        if self._finished:
+            self._growing.finish()
+        blocks = [
+            block
+            for segment in self._growing.segments
+            for block in (segment.blocks if isinstance(segment, Prose) else [segment.source])
+        ]
+        self._body.prose.show_blocks(blocks, self._growing.references)
+
+    def _say(self) -> None:
+        if not self._finished:
+            words = "Thinking…"
+        elif self._seconds is None:
+            words = "Thought"
+        else:
+            words = f"Thought for {duration(self._seconds)}"
+        if self._finished and not self._complete:
+            words += ", cut off"
+        chevron, name = ("chevron-down", "Hide") if self.open else ("chevron-right", "Show")
+        self.line.say(chevron, f"{words}. {name} the thinking", words)
+
+
+class _ThoughtBody(QWidget):
+    """The thought itself behind a bar."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.prose = ProseView()
+        self.prose.setAccessibleName("Thinking")
+        column = QVBoxLayout(self)
+        column.setContentsMargins(16, 0, 0, 0)
+        column.addWidget(self.prose)
+
+    def restyle(self) -> None:
+        self.prose.restyle()
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        QPainter(self).fillRect(0, 0, 2, self.height(), theme.current().colour("border"))

@@ -1,0 +1,190 @@
+"""The conversation as one scrolling, centred column of turns."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from time import perf_counter
+
+from PySide6.QtCore import Qt, QTimer, Signal
+from PySide6.QtGui import QKeyEvent, QKeySequence, QResizeEvent
+from PySide6.QtWidgets import QFrame, QScrollArea, QVBoxLayout, QWidget
+
+from app.render.buttons import RoundButton
+from app.views.message import ReplyView, UserTurn
+
+COLUMN = 760
+MARGIN, NARROW_MARGIN, NARROW = 40, 20, 480
+TURN_SPACING = 20
+AT_ONCE = 20
+SLICE_MS = 8
+NEAR_END = 4
+
+
+class Transcript(QScrollArea):
+    """Follows the end of the conversation until the reader scrolls up, and again once the reader is back at the end.
+
+    A long chat is drawn from its end: the last replies at once, those above in slices of a few milliseconds, while
+    what the reader looks at stays where it is.
+    """
+
+    regenerate_requested = Signal(object)
+    """The `ReplyView` to write anew."""
+    action_requested = Signal(object)
+    """The `ReplyView` whose failure card was pressed."""
+    link_activated = Signal(str)
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setAccessibleName("Conversation")
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setWidgetResizable(True)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self._page = QWidget()
+        self._page.setProperty("kind", "clear")
+        self._column = QVBoxLayout(self._page)
+        self._column.setSpacing(TURN_SPACING)
+        self._column.addStretch(1)
+        self.setWidget(self._page)
+        self._turns: list[QWidget] = []
+        self._undrawn: deque[ReplyView] = deque()
+        self._drawer = QTimer(self)
+        self._drawer.setInterval(0)
+        self._drawer.timeout.connect(self._draw_some)
+        self._following = True
+        self._anchor: tuple[QWidget, float] | None = None
+        self.jump_button = RoundButton("arrow-down", "Jump to the end")
+        self.jump_button.setParent(self)
+        self.jump_button.clicked.connect(self.jump_to_end)
+        self.jump_button.hide()
+        bar = self.verticalScrollBar()
+        bar.actionTriggered.connect(self._on_reader_scrolled)
+        bar.rangeChanged.connect(self._hold)
+        self._set_margins()
+
+    # -------------------------------------------------------------- turns
+
+    def add_user(self, text: str) -> UserTurn:
+        """Add what the user wrote, and go to it."""
+        turn = UserTurn(text)
+        self._add(turn)
+        self.jump_to_end()
+        return turn
+
+    def add_reply(self) -> ReplyView:
+        """Add a reply that is to be written."""
+        reply = ReplyView()
+        reply.link_activated.connect(self.link_activated)
+        reply.regenerate_requested.connect(lambda: self.regenerate_requested.emit(reply))
+        reply.action_requested.connect(lambda: self.action_requested.emit(reply))
+        self._add(reply)
+        return reply
+
+    def set_chat(self, turns: Iterable[tuple[str, str]]) -> list[ReplyView]:
+        """Show a finished conversation of pairs (question, reply); its reply views."""
+        self.clear()
+        replies = []
+        for question, answer in turns:
+            self.add_user(question)
+            replies.append(self.add_reply())
+            replies[-1].append(answer)
+            replies[-1].finish()
+        return replies
+
+    def clear(self) -> None:
+        """Take every turn away."""
+        self._drawer.stop()
+        self._undrawn.clear()
+        for turn in self._turns:
+            self._column.removeWidget(turn)
+            turn.hide()
+            turn.deleteLater()
+        self._turns.clear()
+        self._anchor = None
+        self._follow(True)
+
+    @property
+    def turns(self) -> list[QWidget]:
+        """`UserTurn` and `ReplyView` in their order."""
+        return list(self._turns)
+
+    def _add(self, turn: QWidget) -> None:
+        if self._turns and isinstance(last := self._turns[-1], ReplyView) and last.waits:
+            last.put_off()  # something follows it already: it comes out of an old chat
+            self._undrawn.append(last)
+            self._drawer.start()
+        self._turns.append(turn)
+        self._column.insertWidget(self._column.count() - 1, turn)
+
+    def _draw_some(self) -> None:
+        began = perf_counter()
+        drawn = 0
+        at_once = AT_ONCE if len(self._undrawn) > AT_ONCE and self._anchor is None else 1
+        while self._undrawn and (drawn < at_once or (perf_counter() - began) * 1000 < SLICE_MS):
+            self._undrawn.pop().flush()
+            drawn += 1
+        if not self._undrawn:
+            self._drawer.stop()
+
+    # -------------------------------------------------------------- where the reader is
+
+    @property
+    def following(self) -> bool:
+        """Whether new text scrolls the conversation along."""
+        return self._following
+
+    def jump_to_end(self) -> None:
+        """Go to the end, and follow it from now on."""
+        self._follow(True)
+        self._hold()
+
+    def _follow(self, following: bool) -> None:
+        self._following = following
+        self.jump_button.setVisible(not following)
+
+    def _on_reader_scrolled(self) -> None:
+        """The reader moved the bar (wheel, keys, dragging): Qt's own adjustments do not come here."""
+        bar = self.verticalScrollBar()
+        position = bar.sliderPosition()
+        self._follow(position >= bar.maximum() - NEAR_END)
+        self._anchor = next(
+            (
+                (turn, (position - turn.y()) / max(1, turn.height()))
+                for turn in self._turns
+                if turn.y() + turn.height() > position
+            ),
+            None,
+        )
+
+    def _hold(self) -> None:
+        """The height has changed: stay at the end, or with the turn that the reader looks at."""
+        bar = self.verticalScrollBar()
+        if self._following:
+            bar.setValue(bar.maximum())
+        elif self._anchor is not None:
+            turn, share = self._anchor
+            bar.setValue(round(turn.y() + share * turn.height()))
+
+    # -------------------------------------------------------------- Qt's own methods
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        self._set_margins()
+        super().resizeEvent(event)
+        button = self.jump_button
+        button.move((self.viewport().width() - button.width()) // 2, self.height() - button.height() - 12)
+        button.raise_()
+
+    def _set_margins(self) -> None:
+        """The column is centred in the whole width, so that a scroll bar that comes or goes does not move it."""
+        narrowest = MARGIN if self.width() > NARROW else NARROW_MARGIN
+        left = max((self.width() - COLUMN) // 2, narrowest)
+        right = max(0, left - (self.width() - self.viewport().width()))
+        self._column.setContentsMargins(left, 24, right, 12)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        if event.matches(QKeySequence.StandardKey.MoveToEndOfDocument) or event.key() == Qt.Key.Key_End:
+            self.jump_to_end()
+        elif event.key() == Qt.Key.Key_Home:
+            self.verticalScrollBar().triggerAction(self.verticalScrollBar().SliderAction.SliderToMinimum)
+        else:
+            super().keyPressEvent(event)
