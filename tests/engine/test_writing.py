@@ -1,5 +1,6 @@
 """Tokens become text: when it is shown, and where a stop string ends it."""
 
+import itertools
 from collections.abc import Sequence
 
 import pytest
@@ -63,7 +64,7 @@ def test_half_a_stop_string_is_text_when_the_reply_ends() -> None:
 )
 def test_how_tokens_are_grouped_into_rounds_changes_nothing(text: str, cuts: list[int], stop: list[str]) -> None:
     edges = sorted({0, len(text), *(cut for cut in cuts if cut < len(text))})
-    rounds = [text[a:b] for a, b in zip(edges, edges[1:], strict=False)]
+    rounds = [text[a:b] for a, b in itertools.pairwise(edges)]
     grouped, shown, grouped_hit = written(rounds, stop)
     single, _, single_hit = written(list(text), stop)
     assert (grouped.text, grouped.tokens, grouped_hit) == (single.text, single.tokens, single_hit)

@@ -102,7 +102,8 @@ def inputs(batch: int, count: int, key: int) -> mx.array:
 
 def assert_same_state(cache: RecurrentCache, sequence: int, replayed: RecurrentCache, exact: bool) -> None:
     for ours, theirs in ((cache.conv, replayed.conv), (cache.state, replayed.state)):
-        assert ours is not None and theirs is not None
+        assert ours is not None
+        assert theirs is not None
         if exact:
             np.testing.assert_array_equal(np.array(ours[sequence]), np.array(theirs[0]))
         else:

@@ -157,7 +157,7 @@ def test_e28_the_next_turn_reads_only_what_is_new(depth: int) -> None:
 
 
 def test_a_turn_whose_reply_left_the_prompt_resumes_from_the_end_of_the_users_turn() -> None:
-    first, conversation, _, _ = write((0, 1, 2, 3, 4), turn_end=3, max_tokens=6)
+    _first, conversation, _, _ = write((0, 1, 2, 3, 4), turn_end=3, max_tokens=6)
     prompt = [0, 1, 2, 8, 8, 8]
     second, conversation, _, _ = write(prompt, conversation=conversation)
     assert second.reused == 3

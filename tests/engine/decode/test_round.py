@@ -1,0 +1,147 @@
+"""Rounds over several sequences: each accepts its own number of drafts and none changes its neighbour."""
+
+import mlx.core as mx
+import pytest
+
+from engine.decode.draft import MAX_PENDING, MtpChain
+from engine.decode.loop import Conversation, Task, generate
+from engine.decode.round import Decoder
+from engine.decode.sample import Chooser
+from engine.decode.verify import Verdict, accepted_count
+from engine.model.load import LoadedModel, load
+from engine.telemetry import Counters
+from engine.types import Sampling
+from engine.writing import Silence, blank_conversation
+from tests.checkpoints import build
+
+PROMPTS = ([300, 301, 302, 303, 304, 305, 306], [310, 290, 280, 270, 260, 312, 313])
+SEEDS = [11, 2**40 + 5]
+LENGTH = 40
+
+
+@pytest.fixture(scope="module", params=["dense", "moe"])
+def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> LoadedModel:
+    folder = build(tmp_path_factory.mktemp("round") / request.param, request.param, seed=0, margin=0.9)
+    return load(folder, None, lambda stage, fraction: None)
+
+
+def alone(model: LoadedModel, prompt: list[int], seed: int, sampling: Sampling, depth: int) -> list[int]:
+    """One reply through the loop."""
+    return generate(
+        blank_conversation(model),
+        model.target,
+        Task(prompt, 0, Chooser(sampling, [seed]), depth, frozenset(), LENGTH, 1000),
+        Silence(),
+        Counters(),
+        on_prefill=lambda done, total, reused: None,
+        on_round=lambda stats: None,
+        cancelled=lambda: False,
+    ).tokens
+
+
+def together(model: LoadedModel, sampling: Sampling, depth: int) -> tuple[list[list[int]], set[tuple[int, ...]]]:
+    """All prompts in one batch, until each has LENGTH tokens; and which pairs of counts the rounds accepted."""
+    assert model.head is not None
+    caches = model.target.make_caches()
+    drafter = MtpChain(model.target, model.head)
+    chooser = Chooser(sampling, SEEDS)
+    prompts = mx.array([list(prompt) for prompt in PROMPTS], dtype=mx.int32)
+    batch, length = prompts.shape
+    hidden = model.target.hidden(prompts, caches)
+    drafter.observe(hidden, prompts, [length] * batch)
+    drafter.prime()
+    seen = None
+    if chooser.window:
+        first = mx.repeat(prompts[:, :1], chooser.window - length, axis=1)
+        seen = mx.concatenate([first, prompts], axis=1)
+    newest = chooser.choose(model.target.logits(hidden[:, -1:]), [length] * batch, seen)
+    if seen is not None:
+        seen = mx.concatenate([seen, newest], axis=1)[:, 1:]
+    decoder = Decoder(model.target, caches, chooser, drafter, newest, [length] * batch, seen)
+    replies: list[list[int]] = list(newest.tolist())
+    accepted = set()
+    while min(len(reply) for reply in replies) < LENGTH:
+        running = decoder.launch(depth)
+        verdicts = decoder.read(running)
+        decoder.commit(running, [len(verdict.tokens) for verdict in verdicts])
+        accepted.add(tuple(verdict.accepted for verdict in verdicts))
+        for reply, verdict in zip(replies, verdicts, strict=True):
+            reply.extend(verdict.tokens)
+    return [reply[:LENGTH] for reply in replies], accepted
+
+
+@pytest.mark.parametrize("depth", [1, 3])
+@pytest.mark.parametrize(
+    "sampling",
+    [Sampling(), Sampling(temperature=0.8, top_k=20, top_p=0.95, repetition_penalty=1.1)],
+    ids=["greedy", "sampled"],
+)
+def test_sequences_of_a_batch_say_what_each_says_alone(model: LoadedModel, sampling: Sampling, depth: int) -> None:
+    batch, accepted = together(model, sampling, depth)
+    for reply, prompt, seed in zip(batch, PROMPTS, SEEDS, strict=True):
+        assert reply == alone(model, prompt, seed, sampling, depth=0)
+    assert any(first != second for first, second in accepted), "sequences must have accepted different numbers"
+
+
+def test_e25_e26_the_head_reads_every_row_of_a_conversation_exactly_once(model: LoadedModel) -> None:
+    conversation = blank_conversation(model)
+    read: list[int] = []  # after each round
+
+    def note(_: object) -> None:
+        assert isinstance(conversation.drafter, MtpChain)
+        read.append(conversation.drafter.rows_read)
+
+    prompt = list(range(300, 340))
+    for _ in range(2):
+        rounds_before = len(read)
+        outcome = generate(
+            conversation,
+            model.target,
+            Task(prompt, 0, Chooser(Sampling(), [0]), 2, frozenset(), 8, 1000),
+            Silence(),
+            Counters(),
+            on_prefill=lambda done, total, reused: None,
+            on_round=note,
+            cancelled=lambda: False,
+        )
+        assert read[rounds_before] == len(prompt), "all of the prompt, with the row that draft 1 comes from"
+        prompt = [*prompt, *outcome.tokens, 300, 301, 302, 303]
+
+
+def test_a_head_that_lags_too_far_forgets_and_the_words_stay_the_same(model: LoadedModel) -> None:
+    assert model.head is not None
+    drafter = MtpChain(model.target, model.head)
+    conversation = Conversation(model.target, lambda: drafter)
+    conversation.resume([300, 301], mtp=True)
+    caches = conversation.caches
+    tokens = mx.array([[300, 301, 302]])
+    hidden = model.target.hidden(tokens, caches)
+    for _ in range(MAX_PENDING + 10):
+        drafter.observe(hidden[:, :1], tokens[:, :1], [1])
+    drafts = drafter.draft(tokens[:, :1], 3, Chooser(Sampling(), [0]), [3], None)
+    assert drafts.shape == (1, 3)
+    assert drafter.rows_read == MAX_PENDING
+
+
+def test_the_rule_of_acceptance_is_equality_up_to_the_first_difference() -> None:
+    choices = mx.array([[1, 2, 3, 4], [1, 2, 3, 4], [1, 2, 3, 4]])
+    drafts = mx.array([[1, 2, 3], [1, 9, 3], [9, 2, 3]])
+    assert accepted_count(drafts, choices).tolist() == [3, 1, 0]
+
+
+@pytest.mark.parametrize(
+    ("verdict", "kept", "counts"),
+    [
+        (Verdict([1, 2, 3, 4], 3, 3), 4, (3, 3)),
+        (Verdict([1, 2], 3, 1), 2, (2, 1)),
+        (Verdict([1], 3, 0), 1, (1, 0)),
+        (Verdict([1, 2, 3, 4], 3, 3), 2, (2, 2)),
+        (Verdict([1, 2], 3, 1), 1, (1, 1)),
+        (Verdict([1], 0, 0), 1, (0, 0)),
+    ],
+)
+def test_drafts_behind_the_first_rejected_or_the_cut_are_not_evaluated(
+    verdict: Verdict, kept: int, counts: tuple[int, int]
+) -> None:
+    cut = verdict.cut(kept)
+    assert (cut.evaluated, cut.accepted) == counts
