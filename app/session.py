@@ -334,6 +334,7 @@ class Session(QObject):
         reply = event.reply
         self.speed.end(reply)
         if self.writing is not None:
+            self.writing.answer.speed_up = self.speed.speed_up_of(reply)
             self.writing.chat.used_tokens = reply.prompt_tokens + len(reply.tokens)
         outcome: Outcome = "stopped" if reply.finish_reason == "cancelled" else "done"
         self._end(outcome, reply=reply)

@@ -126,6 +126,12 @@ class SpeedLog:
         plain, mtp = self.plain_speed, self.mtp_speed
         return mtp / plain if plain and mtp else None
 
+    def speed_up_of(self, reply: Reply) -> float | None:
+        """The speed of one reply with MTP over the plain speed; None where either was not measured."""
+        plain, speed = self.plain_speed, reply.stats.tokens_per_second
+        measured = reply.decision.mode == "mtp" and reply.stats.tokens >= MEASURED_TOKENS
+        return speed / plain if measured and plain and speed else None
+
     @property
     def speed_now(self) -> float | None:
         """Tokens/s: the last two seconds while a reply is written, the whole of the last reply after it."""

@@ -18,13 +18,18 @@ TITLE_LENGTH = 48
 
 @dataclass(eq=False)
 class Answer:
-    """One attempt at a reply: the text so far, and how it ended. `reply` holds what was measured, once it ended."""
+    """One attempt at a reply: the text so far, and how it ended.
+
+    `reply` holds what was measured, once it ended; `speed_up` is its speed over plain, where both were measured;
+    `model` is the path of the model that wrote it.
+    """
 
     text: str = ""
     outcome: Outcome = "waiting"
     reply: Reply | None = None
     error: ErrorReport | None = None
     model: str = ""
+    speed_up: float | None = None
 
     @property
     def ended(self) -> bool:

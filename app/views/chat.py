@@ -9,10 +9,12 @@ from PySide6.QtWidgets import QHBoxLayout, QStackedWidget, QVBoxLayout, QWidget
 from app.bridge import State
 from app.chats.chat import Answer, Chat, Turn
 from app.session import Session
+from app.settings import GUIDE
 from app.views.composer import Composer
 from app.views.controls import Dot, Elided, Label
 from app.views.empty import EmptyChat
 from app.views.message import ReplyView
+from app.views.notice import FailureCard
 from app.views.transcript import Transcript
 from engine.types import ErrorReport
 
@@ -58,6 +60,8 @@ class ChatView(QWidget):
         super().__init__()
         self._session = session
         self._replies: dict[Turn, ReplyView] = {}
+        self._failures: dict[Chat, ErrorReport] = {}
+        self._failure: FailureCard | None = None
         self._editing: Turn | None = None
         self._notice = ""
         self._notice_over = QTimer(self, singleShot=True, interval=NOTICE_MS)
@@ -101,6 +105,7 @@ class ChatView(QWidget):
         session.load_failed.connect(self._on_load_failed)
         session.state_changed.connect(self.refresh)
         session.model_changed.connect(self.refresh)
+        session.model_changed.connect(self._show_failure)
         session.speed_changed.connect(self._refresh_meter)
         session.notice.connect(self.show_notice)
         self._show_chat()
@@ -132,13 +137,21 @@ class ChatView(QWidget):
             self._end(view, turn, answer)
 
     def _add_reply(self, turn: Turn) -> ReplyView:
+        for earlier in self._replies.values():  # only the last reply can be asked for again
+            earlier.footer.regenerate_button.hide()
         view = self._replies[turn] = self.transcript.add_reply()
+        view.regenerate_requested.connect(self._session.regenerate)
+        view.action_requested.connect(self._session.regenerate)
         return view
 
     def _end(self, view: ReplyView, turn: Turn, answer: Answer) -> None:
-        """Show how the answer ended."""
-        if answer.reply is not None:
-            view.finish(answer.reply)
+        """Show how the answer ended. A later attempt that failed without a word is told beneath it."""
+        view.finish(answer.reply, answer.speed_up)
+        latest = turn.latest or answer
+        if latest.outcome == "failed":
+            view.mark("failed", latest.error, "Try again")
+        elif answer.outcome == "stopped":
+            view.mark("stopped")
 
     def _shows(self, chat: Chat) -> bool:
         return chat is self._session.current
@@ -146,6 +159,7 @@ class ChatView(QWidget):
     def _on_current_changed(self) -> None:
         self._editing = None
         self._show_chat()
+        self._show_failure()
         self.composer.show_text(self._session.current.draft)
         self.composer.setFocus()
         self.refresh()
@@ -165,14 +179,35 @@ class ChatView(QWidget):
             self._replies[turn].append(text)
 
     def _on_answer_ended(self, chat: Chat, turn: Turn) -> None:
-        answer = turn.latest
+        answer = turn.shown
         if self._shows(chat) and answer is not None:
             self._end(self._replies[turn], turn, answer)
         self._announce("Reply finished")
 
     def _on_load_failed(self, chat: Chat, error: ErrorReport) -> None:
         """A model that was chosen could not be loaded, and no question was waiting for it."""
-        self.show_notice(str(error))
+        self._failures[chat] = error
+        self._show_failure()
+
+    def _show_failure(self) -> None:
+        """A card over the status line, in the chat where the model was chosen, until one is loaded."""
+        if self._failure is not None:
+            self._column.removeWidget(self._failure)
+            self._failure.deleteLater()
+            self._failure = None
+        if self._session.info is not None:
+            self._failures.clear()
+        error = self._failures.get(self._session.current)
+        if error is None:
+            return
+        has_guide_left = self._session.model_path != GUIDE
+        self._failure = FailureCard(error, "Use Guide" if has_guide_left else "Try again")
+        self._failure.action_requested.connect(self._recover)
+        self._column.insertWidget(0, self._failure)
+
+    def _recover(self) -> None:
+        self._failures.clear()
+        self._session.use_model(GUIDE)
 
     def _announce(self, words: str) -> None:
         """Tell a screen reader that a reply began or ended; never the tokens in between."""

@@ -37,10 +37,14 @@ class Quantity:
         text = text.strip().replace(",", ".").casefold()
         if text == "off" and self.neutral is not None:
             return int(self.neutral) if self.whole else self.neutral
+        number: float | int
         try:
-            number = int(text) if self.whole and "." not in text else float(text)
+            number = int(text)  # exact, where a float would round a long seed
         except ValueError:
-            return None
+            try:
+                number = float(text)
+            except ValueError:
+                return None
         if number != number:
             return None
         number = min(max(number, self.lowest), self.highest)

@@ -165,7 +165,10 @@ class FilterField(QLineEdit):
         self.setAccessibleName("Find a chat")
         self.setFont(theme.current().font("ui"))
         self._action = self.addAction(icon("search", "text3"), QLineEdit.ActionPosition.LeadingPosition)
-        theme.signals().changed.connect(lambda: self._action.setIcon(icon("search", "text3")))
+        theme.signals().changed.connect(self._tint)
+
+    def _tint(self) -> None:
+        self._action.setIcon(icon("search", "text3"))
 
     def paintEvent(self, event: QPaintEvent) -> None:
         super().paintEvent(event)

@@ -3,15 +3,20 @@
 from collections.abc import Iterator
 
 import pytest
-from pytestqt.qtbot import QtBot
+from PySide6.QtWidgets import QApplication
 
 from app import theme
 
 
-@pytest.fixture(autouse=True)
-def light_theme(qtbot: QtBot) -> Iterator[None]:
-    theme.choose("system")
+@pytest.fixture(scope="session")
+def dressed(qapp: QApplication) -> None:
+    qapp.setStyle("Fusion")
     theme.show(theme.Theme())
+
+
+@pytest.fixture(autouse=True)
+def light_theme(dressed: None) -> Iterator[None]:
     yield
     theme.choose("system")
-    theme.show(theme.Theme())
+    if theme.current() != theme.Theme():  # dressing every widget anew takes its time
+        theme.show(theme.Theme())

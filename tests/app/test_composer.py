@@ -1,0 +1,149 @@
+"""Where messages are written."""
+
+import pytest
+from PySide6.QtCore import QMimeData, Qt, QUrl
+from PySide6.QtGui import QImage, QInputMethodEvent
+from PySide6.QtWidgets import QApplication
+from pytestqt.qtbot import QtBot
+
+from app import theme
+from app.views.composer import MOST_LINES, Composer, shortened
+
+
+@pytest.fixture
+def composer(qtbot: QtBot) -> Composer:
+    composer = Composer()
+    composer.resize(700, 100)
+    qtbot.addWidget(composer)
+    composer.show()
+    composer.input.setFocus()
+    return composer
+
+
+@pytest.fixture
+def sent(composer: Composer) -> list[str]:
+    texts: list[str] = []
+    composer.sent.connect(texts.append)
+    return texts
+
+
+def test_return_sends_and_shift_return_starts_a_new_line(qtbot: QtBot, composer: Composer, sent: list[str]) -> None:
+    qtbot.keyClicks(composer.input, "one")
+    qtbot.keyClick(composer.input, Qt.Key.Key_Return, Qt.KeyboardModifier.ShiftModifier)
+    qtbot.keyClicks(composer.input, "two")
+    assert sent == []
+    qtbot.keyClick(composer.input, Qt.Key.Key_Return)
+    qtbot.keyClick(composer.input, Qt.Key.Key_Enter)
+    assert sent == ["one\ntwo", "one\ntwo"]
+
+
+def test_blank_text_is_never_sent(qtbot: QtBot, composer: Composer, sent: list[str]) -> None:
+    assert not composer.send.isEnabled()
+    composer.show_text("  \n ")
+    qtbot.keyClick(composer.input, Qt.Key.Key_Return)
+    assert sent == []
+    composer.show_text("x")
+    assert composer.send.isEnabled()
+
+
+def test_i01_a_return_that_picks_a_candidate_does_not_send(qtbot: QtBot, composer: Composer, sent: list[str]) -> None:
+    QApplication.sendEvent(composer.input, QInputMethodEvent("かな", []))
+    qtbot.keyClick(composer.input, Qt.Key.Key_Return)
+    assert sent == []
+    picked = QInputMethodEvent("", [])
+    picked.setCommitString("仮名")
+    QApplication.sendEvent(composer.input, picked)
+    assert sent == []
+    qtbot.keyClick(composer.input, Qt.Key.Key_Return)
+    assert sent == ["仮名"]
+
+
+def test_g22_pasting_takes_the_words_alone(composer: Composer) -> None:
+    data = QMimeData()
+    data.setHtml('<h1>Title</h1><p style="color: red">red <img src="file:///etc/hostname"></p>')
+    data.setText("Title\r\nred")
+    data.setUrls([QUrl("file:///etc/hostname")])
+    data.setImageData(QImage(4, 4, QImage.Format.Format_RGB32))
+    composer.input.insertFromMimeData(data)
+    assert composer.text == "Title\nred"
+    html = composer.input.toHtml()
+    assert "<img" not in html
+    assert "<h1" not in html
+    assert "red;" not in html
+
+
+def test_g22_a_picture_alone_pastes_nothing(composer: Composer) -> None:
+    data = QMimeData()
+    data.setImageData(QImage(4, 4, QImage.Format.Format_RGB32))
+    composer.input.insertFromMimeData(data)
+    assert composer.text == ""
+
+
+@pytest.mark.parametrize(("lines", "shown"), [(1, 1), (2, 2), (6, 6), (9, MOST_LINES)])
+def test_it_grows_from_one_to_six_lines(composer: Composer, lines: int, shown: int) -> None:
+    composer.show_text("\n".join("abc" * lines))
+    composer.show_text("\n".join(["abc"] * lines))
+    assert composer.input.height() == shown * 24
+
+
+def test_a_long_line_wraps_and_counts(composer: Composer) -> None:
+    composer.show_text("word " * 60)
+    assert composer.input.height() >= 2 * 24
+
+
+def test_a02_the_input_grows_with_the_text_size(composer: Composer) -> None:
+    composer.show_text("abc")
+    theme.set_text_scale(2.0)
+    assert composer.input.height() == 48
+    assert composer.input.font().pixelSize() == 30
+
+
+def test_a_line_typed_after_emptying_keeps_its_height(qtbot: QtBot, composer: Composer) -> None:
+    composer.show_text("one\ntwo")
+    composer.show_text("")
+    assert composer.input.height() == 24
+    qtbot.keyClicks(composer.input, "x")
+    assert composer.input.height() == 24
+
+
+def test_up_in_the_empty_field_asks_for_the_last_message(qtbot: QtBot, composer: Composer) -> None:
+    with qtbot.waitSignal(composer.edit_wanted, timeout=100):
+        qtbot.keyClick(composer.input, Qt.Key.Key_Up)
+    composer.show_text("text")
+    with qtbot.assertNotEmitted(composer.edit_wanted):
+        qtbot.keyClick(composer.input, Qt.Key.Key_Up)
+
+
+def test_send_becomes_stop(qtbot: QtBot, composer: Composer) -> None:
+    composer.show_stop(True)
+    assert composer.stop.isVisible()
+    assert not composer.send.isVisible()
+    with qtbot.waitSignal(composer.stopped, timeout=100):
+        qtbot.mouseClick(composer.stop, Qt.MouseButton.LeftButton)
+    composer.show_stop(True, stopping=True)
+    assert not composer.stop.isEnabled()
+    composer.show_stop(False)
+    assert composer.send.isVisible()
+
+
+def test_typing_can_be_undone(qtbot: QtBot, composer: Composer) -> None:
+    qtbot.keyClicks(composer.input, "abc")
+    composer.input.undo()
+    assert composer.text == ""
+
+
+def test_the_context_meter_shows_nothing_before_it_was_counted(composer: Composer) -> None:
+    composer.meter.show_use(None, 4096)
+    assert not composer.meter.isVisible()
+    composer.meter.show_use(6200, 32768)
+    assert composer.meter.isVisible()
+    assert composer.meter.words == "6.2k of 32k"
+    assert composer.meter.accessibleName() == "6200 of 32768 tokens of context used"
+
+
+@pytest.mark.parametrize(
+    ("tokens", "words"),
+    [(0, "0"), (999, "999"), (1000, "1.0k"), (6234, "6.2k"), (32768, "32k"), (40_000, "40k")],
+)
+def test_counts_are_shortened(tokens: int, words: str) -> None:
+    assert shortened(tokens) == words

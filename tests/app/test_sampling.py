@@ -1,0 +1,156 @@
+"""The Sampling tab."""
+
+import pytest
+from PySide6.QtCore import QLocale, Qt
+from pytestqt.qtbot import QtBot
+
+from app.bridge import Bridge
+from app.session import Session
+from app.settings import Settings
+from app.views.sampling import MAX_TOKENS, SAMPLING, SEED, NumberField, SamplingPanel
+from engine.types import SamplingChoice
+from tests.app.scripted_worker import ScriptedWorker, model_info
+
+BY_NAME = {quantity.name: quantity for quantity in (*SAMPLING, SEED, MAX_TOKENS)}
+
+
+@pytest.fixture
+def worker() -> ScriptedWorker:
+    return ScriptedWorker()
+
+
+@pytest.fixture
+def session(qtbot: QtBot, worker: ScriptedWorker) -> Session:
+    bridge = Bridge(lambda: worker)
+    session = Session(bridge, Settings())
+    session.use_model("guide")
+    worker.get_ready(model_info())
+    bridge.tick()
+    return session
+
+
+@pytest.fixture
+def panel(qtbot: QtBot, session: Session) -> SamplingPanel:
+    panel = SamplingPanel(session)
+    qtbot.addWidget(panel)
+    panel.show()
+    return panel
+
+
+def enter(qtbot: QtBot, field: NumberField, text: str) -> None:
+    field.setText(text)
+    qtbot.keyClick(field, Qt.Key.Key_Return)
+
+
+@pytest.mark.parametrize("typed", ["0.95", "0,95"])
+def test_se04_point_and_comma_are_both_decimal(
+    qtbot: QtBot, panel: SamplingPanel, session: Session, typed: str
+) -> None:
+    before = QLocale()
+    QLocale.setDefault(QLocale(QLocale.Language.German))
+    try:
+        enter(qtbot, panel.fields["top_p"], typed)
+        assert session.current.sampling.top_p == 0.95
+        assert panel.fields["top_p"].text() == "0.95"
+    finally:
+        QLocale.setDefault(before)
+
+
+@pytest.mark.parametrize(
+    ("name", "typed", "kept"),
+    [
+        ("temperature", "-1", 0.0),
+        ("temperature", "1e9", 5.0),
+        ("top_k", "1.5", 1),
+        ("top_k", "-3", 0),
+        ("top_p", "0", 0.01),
+        ("top_p", "7", 1.0),
+        ("min_p", "1.2", 1.0),
+        ("repetition_penalty", "0.5", 1.0),
+        ("seed", "18446744073709551615", 2**64 - 1),
+        ("max_tokens", "0", 1),
+    ],
+)
+def test_s07_a_value_out_of_range_is_brought_into_it(name: str, typed: str, kept: float) -> None:
+    assert BY_NAME[name].read(typed) == kept
+
+
+@pytest.mark.parametrize("typed", ["", "  ", "abc", "nan", "0.5.5", "1;2"])
+def test_what_is_no_number_is_no_value(typed: str) -> None:
+    assert BY_NAME["top_p"].read(typed) is None
+
+
+def test_an_infinite_number_is_brought_into_range() -> None:
+    assert BY_NAME["temperature"].read("inf") == 5.0
+    assert BY_NAME["top_k"].read("inf") == 1_000_000
+
+
+@pytest.mark.parametrize(("name", "value"), [("top_k", 0), ("top_p", 1.0), ("min_p", 0.0), ("repetition_penalty", 1.0)])
+def test_s09_the_neutral_value_reads_off(
+    qtbot: QtBot, panel: SamplingPanel, session: Session, name: str, value: float
+) -> None:
+    enter(qtbot, panel.fields[name], str(value))
+    assert panel.fields[name].text() == "off"
+    assert getattr(session.current.sampling, name) == value
+    enter(qtbot, panel.fields[name], "Off")
+    assert getattr(session.current.sampling, name) == value
+
+
+def test_s08_an_empty_field_says_what_the_model_recommends(panel: SamplingPanel) -> None:
+    assert panel.fields["temperature"].text() == ""
+    assert panel.fields["temperature"].placeholderText() == "model: 0.7"
+    assert panel.fields["top_k"].placeholderText() == "model: off"
+
+
+def test_s08_what_was_set_wins_and_the_rest_is_left_to_the_model(
+    qtbot: QtBot, panel: SamplingPanel, session: Session, worker: ScriptedWorker
+) -> None:
+    enter(qtbot, panel.fields["temperature"], "0.2")
+    enter(qtbot, panel.fields["max_tokens"], "64")
+    session.send("hello")
+    request = worker.requests[-1]
+    assert request.sampling == SamplingChoice(temperature=0.2)
+    assert request.max_tokens == 64
+    assert request.seed is None
+
+
+def test_s06_a_pinned_seed_goes_with_every_message(
+    qtbot: QtBot, panel: SamplingPanel, session: Session, worker: ScriptedWorker
+) -> None:
+    enter(qtbot, panel.fields["seed"], "42")
+    session.send("hello")
+    assert worker.requests[-1].seed == 42
+
+
+def test_emptying_a_field_gives_it_back_to_the_model(qtbot: QtBot, panel: SamplingPanel, session: Session) -> None:
+    enter(qtbot, panel.fields["temperature"], "0.2")
+    enter(qtbot, panel.fields["temperature"], "")
+    assert session.current.sampling.temperature is None
+
+
+def test_nonsense_leaves_the_value_that_was_there(qtbot: QtBot, panel: SamplingPanel, session: Session) -> None:
+    enter(qtbot, panel.fields["temperature"], "0.2")
+    enter(qtbot, panel.fields["temperature"], "warm")
+    assert panel.fields["temperature"].text() == "0.2"
+    assert session.current.sampling.temperature == 0.2
+
+
+def test_each_chat_has_its_own_settings(qtbot: QtBot, panel: SamplingPanel, session: Session) -> None:
+    first = session.current
+    enter(qtbot, panel.fields["temperature"], "0.2")
+    session.send("hello")
+    session.new_chat()
+    assert panel.fields["temperature"].text() == ""
+    session.show_chat(first)
+    assert panel.fields["temperature"].text() == "0.2"
+
+
+def test_one_button_gives_everything_back(qtbot: QtBot, panel: SamplingPanel, session: Session) -> None:
+    assert not panel.reset.isEnabled()
+    enter(qtbot, panel.fields["top_k"], "20")
+    enter(qtbot, panel.fields["seed"], "1")
+    assert panel.reset.isEnabled()
+    panel.reset.click()
+    assert session.current.sampling == SamplingChoice()
+    assert session.current.seed is None
+    assert not panel.reset.isEnabled()
