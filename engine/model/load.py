@@ -72,8 +72,8 @@ def load(folder: Path, head_path: Path | None, progress: Progress, dtype: mx.Dty
     """Load the model in `folder`, with the head from `head_path` if one is named, and evaluate all of it.
 
     `dtype` is what floating-point weights are cast to. None keeps them as stored on a GPU, and makes them float32 on
-    a CPU, which has no fast 16-bit arithmetic. Packed weights stay packed. Raises ModelError with what `inspect`
-    raises, or unsupported_cache, remote_code_refused, load_failed.
+    a CPU, where forwards over one row and over several then agree most closely. Packed weights stay packed. Raises ModelError with what `inspect`
+    raises, or unsupported_cache, remote_code_refused, out_of_memory, load_failed.
     """
     progress("Reading the folder", 0.0)
     files = read_folder(folder)
@@ -215,7 +215,19 @@ def _evaluate(module: nn.Module, dtype: mx.Dtype | None, done: Callable[[float],
             read += sum(array.nbytes for array in piece)
             done(read / total)
     except (RuntimeError, ValueError) as error:
-        raise _load_failed("The weights of this model could not be read.", error) from error
+        raise reading_failed(error) from error
+
+
+def reading_failed(error: Exception) -> ModelError:
+    """MLX's error while weights were brought into memory, for people: out_of_memory or load_failed."""
+    if any(word in str(error).lower() for word in ("allocate", "insufficient memory", "out of memory")):
+        return ModelError(
+            "out_of_memory",
+            "There is not enough memory for this model.",
+            next_step="Close other apps, or choose a smaller model.",
+            detail=str(error),
+        )
+    return _load_failed("The weights of this model could not be read.", error)
 
 
 def _arrays(module: nn.Module) -> dict[str, mx.array]:

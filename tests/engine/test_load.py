@@ -16,7 +16,7 @@ from mlx_lm.utils import load_model
 from engine.errors import ModelError
 from engine.library.local import GUIDE_FOLDER
 from engine.model.families import FAMILIES
-from engine.model.load import BUILDERS, LoadedModel, eos_ids, load, sampling_defaults
+from engine.model.load import BUILDERS, LoadedModel, eos_ids, load, reading_failed, sampling_defaults
 from engine.types import Sampling
 from tests import words
 from tests.checkpoints import Kind, build
@@ -263,6 +263,18 @@ def test_a_config_that_makes_no_sense(tmp_path: Path, change: dict[str, Any]) ->
     config = json.loads((folder / "config.json").read_text())
     change_json(folder / "config.json", text_config=config["text_config"] | change)
     assert error_of(lambda: load_quietly(folder)).report.code == "load_failed"
+
+
+@pytest.mark.parametrize(
+    ("message", "code"),
+    [
+        ("[malloc] Unable to allocate 68719476736 bytes.", "out_of_memory"),
+        ("[METAL] Command buffer execution failed: Insufficient Memory (00000008)", "out_of_memory"),
+        ("[load_safetensors] Read error", "load_failed"),
+    ],
+)
+def test_a_lack_of_memory_is_called_that(message: str, code: str) -> None:
+    assert reading_failed(RuntimeError(message)).report.code == code
 
 
 def test_a_broken_tokenizer(tmp_path: Path) -> None:
