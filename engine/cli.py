@@ -9,36 +9,13 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from types import FrameType, TracebackType
+from collections.abc import Sequence
 from typing import Any
 
 from engine.errors import EngineError
-from engine.types import (
-    MAX_DEPTH,
-    Benched,
-    BenchProgress,
-    ErrorReport,
-    Event,
-    Failed,
-    Finished,
-    Loaded,
-    LoadFailed,
-    LoadProgress,
-    Message,
-    ModelInfo,
-    MtpWish,
-    PrefillProgress,
-    Reply,
-    Request,
-    SamplingChoice,
-    TextDelta,
-    WorkerStopped,
-)
-from engine.worker import Worker
+from engine.terminal import Engine, Printer, ReportedError
+from engine.types import MAX_DEPTH, ErrorReport, Message, ModelInfo, MtpWish, Reply, Request, SamplingChoice
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -148,7 +125,7 @@ def _chat(args: argparse.Namespace) -> int:
     asked = None if sys.stdin.isatty() else sys.stdin.read().strip()
     if asked == "":
         return 0
-    with _Engine() as engine:
+    with Engine() as engine:
         model = engine.load(args.model)
         if asked is not None:
             return _say(engine, model, [Message("user", asked)])[1]
@@ -173,13 +150,13 @@ def _asked() -> str | None:
         return None
 
 
-def _say(engine: _Engine, model: ModelInfo, messages: list[Message]) -> tuple[list[Message], int]:
+def _say(engine: Engine, model: ModelInfo, messages: list[Message]) -> tuple[list[Message], int]:
     """Stream the reply to the last message. Gives the messages to go on with (a question that could not be answered
     is left out, or it would fail again and again) and an exit code."""
-    printer = _Printer()
+    printer = Printer()
     try:
         reply = engine.reply(Request(engine.next_id(), chat="terminal", messages=tuple(messages)), printer)
-    except _ReportedError as failed:
+    except ReportedError as failed:
         printer.end_line()
         print(failed.report, file=sys.stderr)
         return messages[:-1], 1
@@ -200,7 +177,7 @@ def _generate(args: argparse.Namespace) -> int:
     )
     partial: Reply | None = None
     try:
-        with _Engine() as engine:
+        with Engine() as engine:
             engine.load(args.model, args.head)
             request = Request(
                 engine.next_id(),
@@ -212,10 +189,10 @@ def _generate(args: argparse.Namespace) -> int:
                 stop=tuple(args.stop),
                 mtp=MtpWish(args.mtp, args.depth),
             )
-            printer = _Printer(quiet=args.json)
+            printer = Printer(quiet=args.json)
             try:
                 reply = engine.reply(request, printer)
-            except _ReportedError as failed:
+            except ReportedError as failed:
                 partial = failed.partial
                 raise
             finally:
@@ -233,7 +210,7 @@ def _generate(args: argparse.Namespace) -> int:
 
 
 def _bench(args: argparse.Namespace) -> int:
-    with _Engine() as engine:
+    with Engine() as engine:
         engine.load(args.model)
         print(engine.bench())
     return 0
@@ -287,152 +264,3 @@ def stats_line(reply: Reply) -> str:
     if reply.finish_reason in ("length", "cancelled"):
         parts.append("ended at the token limit" if reply.finish_reason == "length" else "stopped")
     return f"[{' · '.join(parts)}]"
-
-
-class _Printer:
-    """Writes a reply to the output as it grows, and passing notes to a terminal in between."""
-
-    # Escape sequences in a reply could move the cursor or rename the terminal's window.
-    _CONTROLS = dict.fromkeys(c for c in (*range(32), *range(127, 160)) if chr(c) not in "\n\t")
-
-    def __init__(self, *, quiet: bool = False) -> None:
-        """`quiet` keeps the reply to itself."""
-        self._quiet = quiet
-        self._notes = sys.stderr.isatty()
-        self._noted = False
-        self._filtered = sys.stdout.isatty()
-        self._at_line_start = True
-
-    def text(self, text: str) -> None:
-        if not text or self._quiet:
-            return
-        self.clear_note()
-        sys.stdout.write(text.translate(self._CONTROLS) if self._filtered else text)
-        sys.stdout.flush()
-        self._at_line_start = text.endswith("\n")
-
-    def end_line(self) -> None:
-        self.clear_note()
-        if not self._at_line_start:
-            self.text("\n")
-
-    def note(self, note: str) -> None:
-        """Show a line that the next one or the reply replaces."""
-        if self._notes and self._at_line_start:
-            sys.stderr.write(f"\r\x1b[K{note}")
-            sys.stderr.flush()
-            self._noted = True
-
-    def clear_note(self) -> None:
-        if self._noted:
-            self._noted = False
-            sys.stderr.write("\r\x1b[K")
-            sys.stderr.flush()
-
-
-# ---------------------------------------------------------------- the worker, one step at a time
-
-
-class _ReportedError(EngineError):
-    """An error that the worker reported; `partial` is what had been written of a reply."""
-
-    def __init__(self, report: ErrorReport, partial: Reply | None = None) -> None:
-        super().__init__(report.code, report.what, kept=report.kept, next_step=report.next_step, detail=report.detail)
-        self.partial = partial
-
-
-class _Engine:
-    """A worker whose every answer is waited for."""
-
-    def __init__(self) -> None:
-        self._worker = Worker()
-        self._events = self._all_events()
-        self._requests = 0
-
-    def __enter__(self) -> _Engine:
-        self._worker.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._worker.shutdown()
-
-    def next_id(self) -> int:
-        self._requests += 1
-        return self._requests
-
-    def load(self, model: str, head: str | None = None) -> ModelInfo:
-        """Raises `EngineError` if the model cannot be loaded."""
-        printer = _Printer()
-        self._worker.load(model, head)
-        for event in self._events:
-            match event:
-                case LoadProgress(stage=stage, fraction=fraction):
-                    printer.note(f"{stage}… {fraction:.0%}")
-                case Loaded(info=info):
-                    printer.clear_note()
-                    return info
-                case LoadFailed(error=report):
-                    printer.clear_note()
-                    raise _ReportedError(report)
-        raise AssertionError("events end with an error")
-
-    def reply(self, request: Request, printer: _Printer) -> Reply:
-        """Stream a reply to the printer. Ctrl-C ends it early. Raises `_ReportedError`."""
-        self._worker.generate(request)
-        with _interrupt_calls(lambda: self._worker.stop(request.id)):
-            for event in self._events:
-                match event:
-                    case PrefillProgress(done=done, total=total, reused=reused) if total > reused:
-                        printer.note(f"Reading your message… {(done - reused) / (total - reused):.0%}")
-                    case TextDelta(text=text):
-                        printer.text(text)
-                    case Finished(reply=reply):
-                        return reply
-                    case Failed(error=report, partial=partial):
-                        raise _ReportedError(report, partial)
-        raise AssertionError("events end with an error")
-
-    def bench(self) -> str:
-        """Time the loaded model; a table. Ctrl-C ends it early, with what has been measured. Raises
-        `_ReportedError`."""
-        printer = _Printer()
-        request_id = self.next_id()
-        self._worker.bench(request_id)
-        with _interrupt_calls(lambda: self._worker.stop(request_id)):
-            for event in self._events:
-                match event:
-                    case BenchProgress(fraction=fraction):
-                        printer.note(f"Measuring… {fraction:.0%}")
-                    case Benched(report=table):
-                        printer.clear_note()
-                        return table
-                    case Failed(error=report):
-                        printer.clear_note()
-                        raise _ReportedError(report)
-        raise AssertionError("events end with an error")
-
-    def _all_events(self) -> Iterator[Event]:
-        """Events as they come. Raises `_ReportedError` when the worker has ended."""
-        while True:
-            self._worker.wait(1.0)
-            for event in self._worker.drain():
-                if isinstance(event, WorkerStopped):
-                    raise _ReportedError(event.error or ErrorReport("stopped", "The engine has stopped."))
-                yield event
-
-
-@contextmanager
-def _interrupt_calls(stop: Callable[[], None]) -> Iterator[None]:
-    """Ctrl-C calls `stop` once, in the place of KeyboardInterrupt; a second one interrupts as usual."""
-
-    def handle(signum: int, frame: FrameType | None) -> None:
-        signal.signal(signal.SIGINT, previous)
-        stop()
-
-    previous = signal.signal(signal.SIGINT, handle)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, previous)

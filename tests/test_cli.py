@@ -23,6 +23,7 @@ from transformers import AutoTokenizer
 from engine.cli import main
 from engine.measure import standard_prompts
 from engine.model.text import ChatText
+from engine.terminal import Printer
 from tests.checkpoints import build
 
 ROOT = Path(__file__).parents[1]
@@ -206,11 +207,14 @@ def test_a_reader_that_has_seen_enough_ends_the_reply(model: str) -> None:
 # ---------------------------------------------------------------- bench
 
 
-def test_bench_of_a_model_without_a_head_is_plain_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    folder = build(tmp_path, head="none")
+def short_of_room(folder: Path) -> Path:
+    """The model with few tokens left to write in its context, so that a measurement is soon over."""
     text = ChatText(AutoTokenizer.from_pretrained(folder), [], "")
-    longest = max(len(prompt.tokens) for prompt in standard_prompts(text))
-    with_context(folder, longest + 4)  # few tokens are left to write, so it is soon over
+    return with_context(folder, max(len(prompt.tokens) for prompt in standard_prompts(text)) + 4)
+
+
+def test_bench_of_a_model_without_a_head_is_plain_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = short_of_room(build(tmp_path, head="none"))
     assert main(["bench", str(folder)]) == 0
     printed = capsys.readouterr()
     assert printed.err == ""
@@ -219,8 +223,8 @@ def test_bench_of_a_model_without_a_head_is_plain_alone(tmp_path: Path, capsys: 
     assert "no MTP head" in printed.out
 
 
-def test_bench_ends_early_with_what_was_measured(model: str) -> None:
-    with terminal("bench", model) as screen:
+def test_bench_ends_early_with_what_was_measured(tmp_path: Path) -> None:
+    with terminal("bench", str(short_of_room(build(tmp_path)))) as screen:
         screen.read_until("Measuring… ")
         screen.process.send_signal(signal.SIGINT)
         assert "K = 1" in screen.read_until("Stopped early")
@@ -355,6 +359,19 @@ def test_a_chat_in_the_terminal(model: str) -> None:
         screen.read_until("\n> ")
         screen.type("\x04")
         assert screen.process.wait(30) == 0
+
+
+def test_a_thought_is_dim_on_a_terminal_and_control_codes_are_left_out(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    printer = Printer()
+    printer.begin_thought()
+    for piece in ("plan", "</think>", "Hi\x1b[31m\x07 <think>", "more"):
+        printer.text(piece)
+    printer.end_line()
+    dim, normal = "\x1b[2m", "\x1b[0m"
+    assert capsys.readouterr().out == f"{dim}plan</think>{normal}Hi[31m {dim}<think>more\n{normal}"
 
 
 def test_ctrl_c_ends_a_reply_and_keeps_what_was_written(model: str) -> None:

@@ -61,6 +61,7 @@ ENGINE = {
         *("engine.types", "engine.errors", "engine.device", "engine.telemetry", "engine.writing"),
         *("engine.decode", "engine.model", "engine.library", "engine.measure", "engine.policy"),
     ),
+    "engine.terminal": ("engine.types", "engine.errors", "engine.worker"),
     "engine.cli": ("engine",),
 }
 

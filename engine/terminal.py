@@ -1,0 +1,193 @@
+"""The worker from a terminal's side: one step at a time, each waited for, and replies printed as they grow."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType, TracebackType
+
+from engine.errors import EngineError
+from engine.types import (
+    Benched,
+    BenchProgress,
+    ErrorReport,
+    Event,
+    Failed,
+    Finished,
+    Loaded,
+    LoadFailed,
+    LoadProgress,
+    ModelInfo,
+    PrefillProgress,
+    Reply,
+    Request,
+    Started,
+    TextDelta,
+    WorkerStopped,
+)
+from engine.worker import Worker
+
+
+class Printer:
+    """Writes a reply to the output as it grows, and passing notes to a terminal in between."""
+
+    # Escape sequences in a reply could move the cursor or rename the terminal's window.
+    _CONTROLS = dict.fromkeys(c for c in (*range(32), *range(127, 160)) if chr(c) not in "\n\t")
+    _DIM, _NORMAL = "\x1b[2m", "\x1b[0m"
+
+    def __init__(self, *, quiet: bool = False) -> None:
+        """`quiet` keeps the reply to itself."""
+        self._quiet = quiet
+        self._notes = sys.stderr.isatty()
+        self._noted = False
+        self._styled = sys.stdout.isatty()
+        self._at_line_start = True
+
+    def text(self, text: str) -> None:
+        """On a terminal a thought is dim; its tags are single tokens, so they are never cut."""
+        if not text or self._quiet:
+            return
+        self.clear_note()
+        self._at_line_start = text.endswith("\n")
+        if self._styled:
+            text = text.translate(self._CONTROLS)
+            text = text.replace("<think>", self._DIM + "<think>").replace("</think>", "</think>" + self._NORMAL)
+        sys.stdout.write(text)
+        sys.stdout.flush()
+
+    def begin_thought(self) -> None:
+        """The prompt has opened a thought, so the reply begins inside it without a tag."""
+        if self._styled and not self._quiet:
+            self.clear_note()
+            sys.stdout.write(self._DIM)
+
+    def end_line(self) -> None:
+        self.clear_note()
+        if not self._at_line_start:
+            self.text("\n")
+        if self._styled and not self._quiet:
+            sys.stdout.write(self._NORMAL)
+            sys.stdout.flush()
+
+    def note(self, note: str) -> None:
+        """Show a line that the next one or the reply replaces."""
+        if self._notes and self._at_line_start:
+            sys.stderr.write(f"\r\x1b[K{note}")
+            sys.stderr.flush()
+            self._noted = True
+
+    def clear_note(self) -> None:
+        if self._noted:
+            self._noted = False
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
+
+
+class ReportedError(EngineError):
+    """An error that the worker reported; `partial` is what had been written of a reply."""
+
+    def __init__(self, report: ErrorReport, partial: Reply | None = None) -> None:
+        super().__init__(report.code, report.what, kept=report.kept, next_step=report.next_step, detail=report.detail)
+        self.partial = partial
+
+
+class Engine:
+    """A worker whose every answer is waited for."""
+
+    def __init__(self) -> None:
+        self._worker = Worker()
+        self._events = self._all_events()
+        self._requests = 0
+
+    def __enter__(self) -> Engine:
+        self._worker.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._worker.shutdown()
+
+    def next_id(self) -> int:
+        self._requests += 1
+        return self._requests
+
+    def load(self, model: str, head: str | None = None) -> ModelInfo:
+        """Raises `EngineError` if the model cannot be loaded."""
+        printer = Printer()
+        self._worker.load(model, head)
+        printer.note("Starting…")
+        for event in self._events:
+            match event:
+                case LoadProgress(stage=stage, fraction=fraction):
+                    printer.note(f"{stage}… {fraction:.0%}")
+                case Loaded(info=info):
+                    printer.clear_note()
+                    return info
+                case LoadFailed(error=report):
+                    printer.clear_note()
+                    raise ReportedError(report)
+        raise AssertionError("events end with an error")
+
+    def reply(self, request: Request, printer: Printer) -> Reply:
+        """Stream a reply to the printer. Ctrl-C ends it early. Raises `ReportedError`."""
+        self._worker.generate(request)
+        with _interrupt_calls(lambda: self._worker.stop(request.id)):
+            for event in self._events:
+                match event:
+                    case Started(opened_thinking=True):
+                        printer.begin_thought()
+                    case PrefillProgress(done=done, total=total, reused=reused) if total > reused:
+                        printer.note(f"Reading your message… {(done - reused) / (total - reused):.0%}")
+                    case TextDelta(text=text):
+                        printer.text(text)
+                    case Finished(reply=reply):
+                        return reply
+                    case Failed(error=report, partial=partial):
+                        raise ReportedError(report, partial)
+        raise AssertionError("events end with an error")
+
+    def bench(self) -> str:
+        """Time the loaded model; a table. Ctrl-C ends it early, with what has been measured. Raises
+        `ReportedError`."""
+        printer = Printer()
+        request_id = self.next_id()
+        self._worker.bench(request_id)
+        with _interrupt_calls(lambda: self._worker.stop(request_id)):
+            for event in self._events:
+                match event:
+                    case BenchProgress(fraction=fraction):
+                        printer.note(f"Measuring… {fraction:.0%}")
+                    case Benched(report=table):
+                        printer.clear_note()
+                        return table
+                    case Failed(error=report):
+                        printer.clear_note()
+                        raise ReportedError(report)
+        raise AssertionError("events end with an error")
+
+    def _all_events(self) -> Iterator[Event]:
+        """Events as they come. Raises `ReportedError` when the worker has ended."""
+        while True:
+            self._worker.wait(1.0)
+            for event in self._worker.drain():
+                if isinstance(event, WorkerStopped):
+                    raise ReportedError(event.error or ErrorReport("stopped", "The engine has stopped."))
+                yield event
+
+
+@contextmanager
+def _interrupt_calls(stop: Callable[[], None]) -> Iterator[None]:
+    """Ctrl-C calls `stop` once, in the place of KeyboardInterrupt; a second one interrupts as usual."""
+
+    def handle(signum: int, frame: FrameType | None) -> None:
+        signal.signal(signal.SIGINT, previous)
+        stop()
+
+    previous = signal.signal(signal.SIGINT, handle)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, previous)
