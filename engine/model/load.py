@@ -72,8 +72,10 @@ def load(folder: Path, head_path: Path | None, progress: Progress, dtype: mx.Dty
     """Load the model in `folder`, with the head from `head_path` if one is named, and evaluate all of it.
 
     `dtype` is what floating-point weights are cast to. None keeps them as stored on a GPU, and makes them float32 on
-    a CPU, where forwards over one row and over several then agree most closely. Packed weights stay packed. Raises ModelError with what `inspect`
-    raises, or unsupported_cache, remote_code_refused, out_of_memory, load_failed.
+    a CPU, where forwards over one row and over several then agree most closely. Packed weights stay packed.
+
+    Raises ModelError with what `inspect` raises, or unsupported_cache, remote_code_refused, out_of_memory,
+    load_failed.
     """
     progress("Reading the folder", 0.0)
     files = read_folder(folder)
