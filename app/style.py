@@ -64,18 +64,19 @@ QPushButton[kind="segment"]:disabled { color: $disabled; background: transparent
 
 QLineEdit[kind="field"] {
     background: $field; color: $text; border: 1px solid $border; border-radius: 6px;
-    min-height: 26px; max-height: 26px; padding: 0 8px;
+    min-height: 26px; max-height: 26px; padding: 0 8px; placeholder-text-color: $text3;
     selection-background-color: $aid; selection-color: $text;
 }
 QLineEdit[with="icon"] { padding: 0 8px 0 2px; }
 QLineEdit[kind="field"]:disabled { background: $panel; color: $disabled; }
 QTextEdit[kind="field"] {
     background: $field; color: $text; border: 1px solid $border; border-radius: 6px; padding: 4px;
+    placeholder-text-color: $text3;
     selection-background-color: $aid; selection-color: $text;
 }
 *[kind="composer"] { background: $field; border: 1px solid $border; border-radius: 12px; }
 QTextEdit[kind="input"] {
-    background: $field; color: $text; border: none;
+    background: $field; color: $text; border: none; placeholder-text-color: $text3;
     selection-background-color: $aid; selection-color: $text;
 }
 

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import Qt, QTimer
-from PySide6.QtGui import QAccessible, QAccessibleAnnouncementEvent, QGuiApplication, QResizeEvent
+from PySide6.QtCore import Qt, QTimer, QUrl
+from PySide6.QtGui import (
+    QAccessible,
+    QAccessibleAnnouncementEvent,
+    QDesktopServices,
+    QGuiApplication,
+    QResizeEvent,
+)
 from PySide6.QtWidgets import QHBoxLayout, QStackedWidget, QVBoxLayout, QWidget
 
 from app.bridge import State
@@ -21,6 +27,13 @@ from engine.types import ErrorReport
 COLUMN = 760
 MARGIN = 40
 NOTICE_MS = 5000
+
+
+def open_link(address: str) -> None:
+    """Open a link of a reply in the browser or the mail program; nothing but web and mail addresses."""
+    url = QUrl(address)
+    if url.scheme() in ("http", "https", "mailto"):
+        QDesktopServices.openUrl(url)
 
 
 class StatusLine(QWidget):
@@ -90,6 +103,9 @@ class ChatView(QWidget):
         layout.addWidget(self._pages, 1)
         layout.addLayout(self._column)
 
+        self.transcript.regenerate_requested.connect(lambda _: session.regenerate())
+        self.transcript.action_requested.connect(lambda _: session.regenerate())
+        self.transcript.link_activated.connect(open_link)
         self.empty.chosen.connect(self._send)
         self.composer.sent.connect(self._send)
         self.composer.stopped.connect(session.stop)
@@ -140,8 +156,6 @@ class ChatView(QWidget):
         for earlier in self._replies.values():  # only the last reply can be asked for again
             earlier.footer.regenerate_button.hide()
         view = self._replies[turn] = self.transcript.add_reply()
-        view.regenerate_requested.connect(self._session.regenerate)
-        view.action_requested.connect(self._session.regenerate)
         return view
 
     def _end(self, view: ReplyView, turn: Turn, answer: Answer) -> None:

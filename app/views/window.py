@@ -43,7 +43,7 @@ class Window(QMainWindow):
 
     def __init__(self, session: Session, prompts: list[str]) -> None:
         super().__init__()
-        self._session = session
+        self.session = session
         self._settings = session.settings
         self._was_painted = False
         self.setWindowTitle("Foreword")
@@ -83,7 +83,7 @@ class Window(QMainWindow):
         self.chat.composer.setFocus()
 
     def _connect(self) -> None:
-        session, chat = self._session, self.chat
+        session, chat = self.session, self.chat
         does: dict[str, Callable[[], object]] = {
             "new_chat": self.new_chat,
             "open_model": self.choose_folder,
@@ -124,14 +124,14 @@ class Window(QMainWindow):
     # ------------------------------------------------------------ what the menus do
 
     def new_chat(self) -> None:
-        self._session.new_chat()
+        self.session.new_chat()
         self.chat.composer.setFocus()
 
     def choose_folder(self) -> None:
         """Ask for a model folder and load it."""
         folder = QFileDialog.getExistingDirectory(self, "Open Model Folder")
         if folder:
-            self._session.use_model(folder)
+            self.session.use_model(folder)
 
     def find_chat(self) -> None:
         self.show_sidebar(True)
@@ -167,7 +167,7 @@ class Window(QMainWindow):
         )
 
     def _refresh_actions(self) -> None:
-        session, actions = self._session, self.actions_
+        session, actions = self.session, self.actions_
         turns = session.current.turns
         actions["stop"].setEnabled(session.busy)
         actions["regenerate"].setEnabled(bool(turns) and not session.busy)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from engine.policy import decide
 from engine.types import (
     Capability,
     Decision,
@@ -18,11 +19,10 @@ from engine.types import (
     Loaded,
     Mode,
     ModelInfo,
+    MtpWish,
     PositionCount,
     PrefillProgress,
     Ready,
-    Receipt,
-    Refusal,
     Reply,
     Request,
     RoundDone,
@@ -64,20 +64,10 @@ def model_info(name: str = "Guide", path: str = "/models/guide", **changes: obje
     )
 
 
-def decision(mode: Mode = "mtp", depth: int = 2, refusal: Refusal | None = None) -> Decision:
-    receipt = Receipt(
-        requested={"method": mode, "depth": None, "override": "auto"},
-        resolved={"mode": mode, "drafter": "mtp_chain" if mode == "mtp" else None, "depth": depth},
-        family="qwen3_5",
-        head=None,
-        shape={"batch": 1},
-        hardware_gate={"device": "Intel Xeon", "generation": None, "rule": "not_apple", "allows": True},
-        exactness="token_identical",
-        depth_source="auto",
-        refusal=refusal,
-    )
-    sentence = "On: this is a test." if mode == "mtp" else "Off: this is a test."
-    return Decision(mode, depth if mode == "mtp" else 0, sentence, receipt)
+def decision(mode: Mode = "mtp", depth: int = 2) -> Decision:
+    """What the policy decides for the small model here, with MTP or without."""
+    info = model_info()
+    return decide(info.device, info.capability, MtpWish("auto" if mode == "mtp" else "off", depth))
 
 
 class ScriptedWorker:
@@ -130,13 +120,13 @@ class ScriptedWorker:
         self.say(Started(self.last_id, made, seed=7), PrefillProgress(self.last_id, prompt, prompt, 0))
 
     def write(
-        self, text: str, *, rounds: int = 1, tokens_per_round: int = 2, ms: float = 100.0, so_far: int = 1
+        self, text: str, *, rounds: int = 1, tokens_per_round: int = 2, ms: float = 100.0, before: int = 0
     ) -> Snapshot:
-        """`rounds` rounds of `tokens_per_round` tokens, `ms` each, that wrote `text` in all."""
+        """`rounds` rounds of `tokens_per_round` tokens, `ms` each, that wrote `text` in all, after `before` others."""
         mtp = tokens_per_round > 1
-        snapshot = Snapshot(tokens=so_far)
-        for number in range(1, rounds + 1):
-            tokens = so_far + number * tokens_per_round
+        snapshot = Snapshot()
+        for number in range(before + 1, before + rounds + 1):
+            tokens = 1 + number * tokens_per_round
             speed = tokens_per_round / ms * 1000.0
             snapshot = Snapshot(
                 tokens=tokens,

@@ -44,9 +44,7 @@ def contrast(one: str, other: str) -> float:
 
 @pytest.mark.parametrize("appearance", [LIGHT, DARK], ids=["light", "dark"])
 @pytest.mark.parametrize(("text", "surface"), PAIRS)
-def test_dk01_text_can_be_read_on_every_surface_it_stands_on(
-    appearance: Theme, text: str, surface: str
-) -> None:
+def test_dk01_text_can_be_read_on_every_surface_it_stands_on(appearance: Theme, text: str, surface: str) -> None:
     assert contrast(appearance.hex(text), appearance.hex(surface)) >= 4.5
 
 

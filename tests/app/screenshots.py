@@ -1,0 +1,129 @@
+"""Pictures of the window at 1280 x 840, twice the size, in light and dark: python -m tests.app.screenshots FOLDER.
+
+The text and the numbers come from a scripted worker: the pictures are for looking at, and measure nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import sys
+from pathlib import Path
+
+os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
+os.environ.setdefault("QT_SCALE_FACTOR", "2")
+
+from PySide6.QtCore import QEventLoop, QTimer
+from PySide6.QtWidgets import QApplication
+
+from app import theme
+from app.bridge import Bridge
+from app.main import application, build
+from app.settings import Settings
+from app.views.window import Window
+from engine.types import Mode, Snapshot
+from tests.app.scripted_worker import ScriptedWorker, model_info
+
+FIRST = "Yes. Plain text works best: one file per letter, with the date in its name."
+LONG = """The file is small enough for one pass: lower-case it, keep letters and apostrophes, drop the small words, \
+and let `Counter` do the rest.
+
+```python
+import re
+from collections import Counter
+
+def top_words(path: str, small: set[str], n: int = 3):
+    words = re.findall(r"[a-z']+", open(path).read().lower())
+    return Counter(w for w in words if w not in small).most_common(n)
+```
+
+| Word | Count | Share |
+|---|---:|---:|
+| harbour | 41 | 1.3 % |
+| letter | 27 | 0.9 % |
+| winter | 19 | 0.6 % |
+
+*Harbour* leads by a wide margin, and it seldom stands alone: in most places it comes with a ship that is late or"""
+
+
+class Studio:
+    """One window over a scripted worker."""
+
+    def __init__(self, appearance: theme.Appearance, folder: Path) -> None:
+        self.worker = ScriptedWorker()
+        self.bridge = Bridge(lambda: self.worker)
+        self.window: Window = build(Settings(appearance=appearance), self.bridge)
+        self.session = self.window.session
+        self.window.menuBar().hide()  # a Mac has it at the top of the screen
+        self.window.resize(1280, 840)
+        self.window.show()
+        self.settle()
+        self.worker.get_ready(model_info())
+        self.bridge.tick()
+        self._folder, self._appearance = folder, appearance
+
+    def settle(self, ms: int = 120) -> None:
+        loop = QEventLoop()
+        QTimer.singleShot(ms, loop.quit)
+        loop.exec()
+
+    def take(self, name: str) -> None:
+        self.bridge.tick()
+        self.settle()
+        self.window.grab().save(str(self._folder / f"{name}-{self._appearance}.png"))
+
+    def write(self, text: str, mode: Mode, speed: float, rounds: int = 400) -> Snapshot:
+        """Write a reply at about `speed` tokens/s, with a wobble that a plot can show."""
+        self.worker.begin(mode)
+        each = 1 if mode == "plain" else 2
+        chance = random.Random(len(text))
+        drift, stats = 0.0, Snapshot()
+        for number in range(rounds):
+            drift = 0.9 * drift + chance.gauss(0.0, 0.02)
+            piece = text[len(text) * number // rounds : len(text) * (number + 1) // rounds]
+            ms = each * 1000 / speed * (1 + drift)
+            stats = self.worker.write(piece, tokens_per_round=each, ms=ms, before=number)
+            self.bridge.tick()
+            if number % 20 == 0:
+                self.settle(1)
+        return stats
+
+    def ask(self, question: str, text: str, mode: Mode, speed: float) -> None:
+        self.session.send(question)
+        self.worker.finish(text, self.write(text, mode, speed), mode=mode)
+        self.bridge.tick()
+
+
+def main(folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    qt: QApplication = application(["screenshots"])
+    for appearance in ("light", "dark"):
+        studio = Studio(appearance, folder)
+        studio.take("empty")
+        studio.ask("Can I give you a folder of letters?", FIRST, "plain", 37.9)
+        studio.session.send("Which words does she use most? What stands out?")
+        stats = studio.write(LONG, "mtp", 61.0)
+        for _ in range(6):
+            studio.bridge.tick()
+        studio.window.chat.composer.show_text("Now the same for the year after")
+        studio.take("main")
+        studio.worker.write(" early.", ms=33.0, before=400)
+        studio.worker.finish(LONG + " early.", stats)
+        studio.take("finished")
+        studio.window.resize(900, 840)
+        studio.take("narrow")
+        studio.window.resize(1280, 840)
+        studio.window.inspector.show_tab(1)
+        studio.take("sampling")
+        studio.window.inspector.show_tab(2)
+        studio.take("instructions")
+        studio.window.inspector.show_tab(0)
+        for number in range(12):
+            studio.ask(f"And letter {number + 1}?", FIRST, "mtp", 61.0)
+        studio.take("long")
+        studio.window.close()
+    qt.quit()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1] if len(sys.argv) > 1 else "screenshots"))
