@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 from engine.decode.draft import MtpChain
 from engine.decode.loop import Conversation, Task, generate
 from engine.decode.sample import Chooser, fresh_seed, validated
-from engine.model.text import ChatText, StopStrings, StreamDecoder
+from engine.model.stream import StopStrings, StreamDecoder
+from engine.model.text import ChatText
 from engine.telemetry import Counters
 from engine.types import (
     Decision,

@@ -1,0 +1,67 @@
+"""Small tokenizers, made on the spot."""
+
+import functools
+
+from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
+from transformers import PreTrainedTokenizerFast
+
+CHATML = (
+    "{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' + m.content + '<|im_end|>\n' }}{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
+)
+
+
+@functools.cache
+def byte_level() -> Tokenizer:
+    """A small byte-level BPE vocabulary with the control tokens of the Qwen family."""
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=400,
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        special_tokens=[
+            AddedToken(text, special=True, normalized=False) for text in ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
+        ],
+        show_progress=False,
+    )
+    words = ["the capital of France is Paris", "user assistant system\nhello there, how are you? naïve café 😀"]
+    tokenizer.train_from_iterator(words * 20, trainer)
+    tokenizer.add_tokens(["<think>", "</think>", "<tool_call>", "<｜my tool｜>"])
+    return tokenizer
+
+
+@functools.cache
+def sentence_pieces() -> PreTrainedTokenizerFast:
+    """A vocabulary that writes spaces as ▁, drops the first one and falls back to bytes, as Llama 2 and Gemma do."""
+    byte_tokens = [f"<0x{byte:02X}>" for byte in range(256)]
+    words = ["▁Hello", "▁world", ",", "▁", "e", "▁caf", "\n"]
+    vocabulary = {token: id for id, token in enumerate(["<unk>", *byte_tokens, *words])}
+    tokenizer = Tokenizer(models.BPE(vocabulary, [], unk_token="<unk>", byte_fallback=True))
+    tokenizer.decoder = decoders.Sequence(
+        [
+            decoders.Replace("▁", " "),
+            decoders.ByteFallback(),
+            decoders.Fuse(),
+            decoders.Strip(content=" ", left=1, right=0),
+        ]
+    )
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer)
+
+
+def transformers_tokenizer(template: str | None = CHATML) -> PreTrainedTokenizerFast:
+    return PreTrainedTokenizerFast(tokenizer_object=byte_level(), eos_token="<|endoftext|>", chat_template=template)
+
+
+def id_of(token: str) -> int:
+    id = byte_level().token_to_id(token)
+    assert id is not None
+    return id
+
+
+def ids(text: str) -> tuple[int, ...]:
+    return tuple(byte_level().encode(text).ids)
+
+
+def spelled(tokens: tuple[int, ...]) -> str:
+    return byte_level().decode(list(tokens), skip_special_tokens=False)
