@@ -130,7 +130,8 @@ def _load_target(files: ModelFiles, family: Family | None) -> tuple[nn.Module, d
         )
     except EngineError:
         raise
-    except Exception as error:  # mlx-lm raises whatever a family's code runs into
+    # Whatever a family's code runs into: one of mlx-lm's leaves the process where a package is missing.
+    except (Exception, SystemExit) as error:
         raise _load_failed("This model could not be loaded.", error) from error
     return model, config
 
@@ -313,5 +314,5 @@ def eos_ids(config: Mapping[str, Any], generation: Mapping[str, Any], tokenizer:
     return frozenset(id for id in ids if isinstance(id, int) and not isinstance(id, bool) and id >= 0)
 
 
-def _load_failed(what: str, error: Exception) -> ModelError:
+def _load_failed(what: str, error: BaseException) -> ModelError:
     return ModelError("load_failed", what, next_step=DOWNLOAD_AGAIN, detail=f"{type(error).__name__}: {error}")

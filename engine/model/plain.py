@@ -9,6 +9,7 @@ from mlx_lm.models import cache as stock
 
 from engine.decode.cache import CacheSet, KVCache
 from engine.errors import ModelError
+from engine.model.tensor_files import DOWNLOAD_AGAIN
 
 
 class PlainTarget:
@@ -21,18 +22,27 @@ class PlainTarget:
     supports_hidden = False
 
     def __init__(self, model: Any, config: dict[str, Any]) -> None:
-        """Raises ModelError (unsupported_cache) where the model keeps more than keys and values of full attention."""
-        kinds = {type(layer).__name__ for layer in stock.make_prompt_cache(model) if type(layer) is not stock.KVCache}
-        if kinds:
-            raise ModelError(
-                "unsupported_cache",
-                "Foreword cannot run this kind of model yet: it remembers a conversation in a way of its own.",
-                next_step="Choose another model.",
-                detail=f"model_type {config.get('model_type')!r} uses {', '.join(sorted(kinds))}",
-            )
+        """Raises ModelError: unsupported_cache where the model keeps more than keys and values of full attention,
+        load_failed where its code does not run with this config."""
+        model_type = config.get("model_type")
+        own = stock.make_prompt_cache(model)
+        if kinds := {type(layer).__name__ for layer in own if type(layer) is not stock.KVCache}:
+            raise _unsupported_cache(f"model_type {model_type!r} uses {', '.join(sorted(kinds))}")
         self.model = model
-        self._layers = len(stock.make_prompt_cache(model))
-        self.vocabulary = _vocabulary(model, config)
+        self._layers = len(own)
+        # Two rows on trial, never evaluated: enough to meet every request that the model makes of its caches.
+        try:
+            trial = model(mx.zeros((1, 2), dtype=mx.int32), cache=self.make_caches().layers)
+        except (NotImplementedError, AttributeError) as error:
+            raise _unsupported_cache(f"model_type {model_type!r}: {error}") from error
+        except Exception as error:  # whatever a family's code raises: the model cannot run
+            raise ModelError(
+                "load_failed",
+                "This model could not be started.",
+                next_step=DOWNLOAD_AGAIN,
+                detail=f"model_type {model_type!r}: {type(error).__name__}: {error}",
+            ) from error
+        self.vocabulary = int(trial.shape[-1])
 
     def hidden(self, tokens: mx.array, caches: CacheSet) -> mx.array:
         """Vocabulary scores `[B, T, V]` of `[B, T]` tokens; extends `caches`."""
@@ -51,14 +61,10 @@ class PlainTarget:
         return CacheSet([KVCache() for _ in range(self._layers)])
 
 
-def _vocabulary(model: Any, config: dict[str, Any]) -> int:
-    """The last axis of the model's logits, from one forward over one token that is never evaluated."""
-    try:
-        return int(model(mx.zeros((1, 1), dtype=mx.int32)).shape[-1])
-    except Exception as error:  # whatever a family's code raises: the model cannot run
-        raise ModelError(
-            "load_failed",
-            "This model could not be started.",
-            next_step="Download the model again, or choose another one.",
-            detail=f"{config.get('model_type')}: {type(error).__name__}: {error}",
-        ) from error
+def _unsupported_cache(detail: str) -> ModelError:
+    return ModelError(
+        "unsupported_cache",
+        "Foreword cannot run this kind of model yet: it remembers a conversation in a way of its own.",
+        next_step="Choose another model.",
+        detail=detail,
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -246,6 +247,14 @@ def test_a_model_with_a_memory_of_its_own_is_refused(tmp_path: Path) -> None:
 
 
 # ---------------------------------------------------------------- what goes wrong
+
+
+def test_a_family_that_would_end_the_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """mlx-lm's olmo leaves the process where a package of its own is missing."""
+    monkeypatch.setitem(sys.modules, "hf_olmo", None)
+    monkeypatch.delitem(sys.modules, "mlx_lm.models.olmo", raising=False)
+    folder = stock_folder(tmp_path / "m", llama, LLAMA | {"model_type": "olmo"})
+    assert error_of(lambda: load_quietly(folder)).report.code == "load_failed"
 
 
 def test_weights_that_do_not_fit_their_config(tmp_path: Path) -> None:
