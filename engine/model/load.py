@@ -85,10 +85,10 @@ def load(folder: Path, head_path: Path | None, progress: Progress, dtype: mx.Dty
         dtype = mx.float32
 
     model, config = _load_target(files, family)
-    progress("Loading weights", READ_BY)
-    _evaluate(model, dtype, lambda done: progress("Loading weights", READ_BY + (TARGET_BY - READ_BY) * done))
     builder = BUILDERS[family.name] if family else None
     target = builder.target(model) if builder else PlainTarget(model, config)
+    progress("Loading weights", READ_BY)
+    _evaluate(model, dtype, lambda done: progress("Loading weights", READ_BY + (TARGET_BY - READ_BY) * done))
 
     head = None
     if family and builder and capability.head:
