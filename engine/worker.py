@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 
 MAX_CONVERSATIONS = 4
 """Chats whose caches are kept for a quick next turn; the one unused longest goes first."""
+CACHE_SHARE = 1 / 8
+"""The share of physical memory that chats other than the latest may hold in caches; less if they are many."""
 
 Emit = Callable[[Event], None]
 
@@ -305,14 +307,18 @@ class _Engine:
             self._emit(Unloaded(info.path))
 
     def _conversation(self, chat: str) -> Conversation:
-        """What is remembered of a chat, or a blank one; the chat unused longest is forgotten for it."""
+        """What is remembered of a chat, or a blank one; chats unused longest are forgotten for it."""
         from engine.writing import blank_conversation
 
         assert self._model is not None
         known = self._conversations.pop(chat, None) or blank_conversation(self._model)
         self._conversations[chat] = known
-        while len(self._conversations) > MAX_CONVERSATIONS:
+        budget = self._device.memory * CACHE_SHARE
+        while len(self._conversations) > MAX_CONVERSATIONS or (
+            len(self._conversations) > 1 and sum(one.nbytes for one in self._conversations.values()) > budget
+        ):
             self._conversations.popitem(last=False)
+            self._mx.clear_cache()
         return known
 
     def _release(self) -> None:

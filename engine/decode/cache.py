@@ -37,6 +37,9 @@ class Cache(Protocol):
     @property
     def nbytes(self) -> int: ...
 
+    @property
+    def mark_nbytes(self) -> int: ...
+
 
 class KVCache:
     """Keys and values of one attention layer, `[B, H, S, D]`, with a length of its own for each sequence.
@@ -113,6 +116,10 @@ class KVCache:
     @property
     def nbytes(self) -> int:
         return 0 if self.keys is None or self.values is None else self.keys.nbytes + self.values.nbytes
+
+    @property
+    def mark_nbytes(self) -> int:
+        return 0  # a mark is a length
 
 
 def _grown(buffer: mx.array | None, rows: mx.array, end: int) -> mx.array:
@@ -209,6 +216,10 @@ class RecurrentCache:
     def nbytes(self) -> int:
         return sum(array.nbytes for array in (self.conv, self.state) if array is not None)
 
+    @property
+    def mark_nbytes(self) -> int:
+        return self.nbytes  # a mark keeps the arrays of its time alive
+
 
 def _window_after(conv_input: mx.array, kept: Sequence[int], window: int) -> mx.array:
     """The `window` rows before the next one, for each sequence after its own number of kept rows."""
@@ -255,3 +266,8 @@ class CacheSet:
     @property
     def nbytes(self) -> int:
         return sum(layer.nbytes for layer in self.layers)
+
+    @property
+    def mark_nbytes(self) -> int:
+        """Bytes that each mark keeps alive."""
+        return sum(layer.mark_nbytes for layer in self.layers)

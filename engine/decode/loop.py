@@ -24,8 +24,9 @@ from engine.types import FinishReason, RoundStats
 
 PREFILL_CHUNK = 512
 """Prompt tokens per forward. A stop is noticed between chunks."""
-MAX_MARKS = 4
-"""Turns a conversation can fall back to; each keeps one copy of the recurrent states alive."""
+MAX_MARKS = 2
+"""Turns a conversation can fall back to: the last one, to write its reply again, and the one before, to change the
+question. Each mark keeps a copy of the recurrent states alive."""
 
 
 @dataclass(frozen=True)
@@ -96,8 +97,9 @@ class Conversation:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held by the live caches."""
-        return self.caches.nbytes + (0 if self.drafter is None else self.drafter.nbytes)
+        """Bytes held by the caches and the marks."""
+        drafter = 0 if self.drafter is None else self.drafter.nbytes
+        return self.caches.nbytes + drafter + len(self._marks) * self.caches.mark_nbytes
 
 
 class Output(Protocol):
