@@ -68,6 +68,7 @@ class CodeText(QTextEdit):
         self.highlighter = Highlighter(self.document())
         self.document().documentLayout().documentSizeChanged.connect(self._fit)
         self.horizontalScrollBar().rangeChanged.connect(self._fit)
+        self.setFixedHeight(1)  # until the text is laid out
         self.restyle()
 
     def append_code(self, text: str) -> None:

@@ -6,6 +6,7 @@ Formats live in the layout, not in the document: nothing that is copied or selec
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from time import perf_counter
 
 from pygments.lexer import Lexer
@@ -25,6 +26,7 @@ _TokenType = type(Token)
 _Span = tuple[int, int, _TokenType]  # start and length in UTF-16 units, which Qt counts in, and what it is
 
 
+@cache
 def lexer_for(language: str) -> Lexer | None:
     """The lexer that goes by the name of `language`, None for a name that means nothing to pygments."""
     try:

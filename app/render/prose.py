@@ -8,6 +8,7 @@ from typing import Any
 
 from PySide6.QtCore import QMimeData, QPointF, QRectF, QSize, Qt, QUrl, Signal
 from PySide6.QtGui import (
+    QImage,
     QPainter,
     QPaintEvent,
     QPalette,
@@ -49,6 +50,7 @@ class ProseView(QTextBrowser):
         self._blocks: list[str] = []
         self._places: list[Place] = []
         self._references: References = {}
+        self.setFixedHeight(1)  # until the text is laid out
         self._restyle()
 
     def show_blocks(self, blocks: Sequence[str], references: References) -> None:
@@ -105,8 +107,10 @@ class ProseView(QTextBrowser):
         kept, kept_text = cursor.blockFormat(), cursor.blockCharFormat()
         cursor.movePosition(QTextCursor.MoveOperation.End, QTextCursor.MoveMode.KeepAnchor)
         cursor.removeSelectedText()
-        cursor.setBlockFormat(kept)
-        cursor.setBlockCharFormat(kept_text)
+        if cursor.blockFormat() != kept:  # setting the same again would have it laid out again
+            cursor.setBlockFormat(kept)
+        if cursor.blockCharFormat() != kept_text:
+            cursor.setBlockCharFormat(kept_text)
 
     def _restyle(self) -> None:
         now = theme.current()
@@ -133,7 +137,10 @@ class ProseView(QTextBrowser):
     # -------------------------------------------------------------- Qt's own methods
 
     def loadResource(self, type: int, name: QUrl) -> Any:
-        return None
+        """An empty picture: given nothing at all, the document would go and read the file by itself."""
+        empty = QImage(1, 1, QImage.Format.Format_ARGB32)
+        empty.fill(Qt.GlobalColor.transparent)
+        return empty
 
     def createMimeDataFromSelection(self) -> QMimeData:
         """Plain text alone: colours of a dark window have no place in another document."""

@@ -26,7 +26,7 @@ from app.theme import Theme
 _NUMBER = re.compile(r"[-+−±~≈<>]?\s?[$€£]?\s?\d[\d.,  ]*\s?(?:%|‰|[×xkKMG]|[kKMG]?B|ms|s|tok/s)?")
 BELOW_TABLE = 16
 """Pixels between a table and what follows, in the table itself: Qt forgets the upper margin of the paragraph below."""
-_ABOVE_ROW, _BELOW_ROW = 1, 7  # a fixed line height stands its text low
+_ABOVE_ROW, _BELOW_ROW = 2, 6  # a fixed line height stands its text low
 _COLUMN_GAP = 32
 
 

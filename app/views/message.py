@@ -50,18 +50,19 @@ class UserTurn(QWidget):
         across.setContentsMargins(0, 0, 0, 0)
         across.addStretch(1)
         across.addWidget(self.bubble)
-        theme.signals().changed.connect(self.restyle)
 
     def text(self) -> str:
         return self.bubble.written
 
     def restyle(self) -> None:
+        """Take the colours and the text size of the current theme."""
         self.bubble.restyle()
         self._fit()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
-        self._fit()
+        if event.size().width() != event.oldSize().width():
+            self._fit()
 
     def _fit(self) -> None:
         self.bubble.fit(min(BUBBLE_WIDTH, self.width()))
@@ -180,7 +181,6 @@ class ReplyView(QWidget):
         self._outer.addLayout(self._column)
         self._outer.addWidget(self.footer)
         self.cursor_mark = _StreamCursor(self)
-        theme.signals().changed.connect(self.restyle)
 
     # -------------------------------------------------------------- text in, text out
 
@@ -346,8 +346,9 @@ class ReplyView(QWidget):
     # -------------------------------------------------------------- the stream cursor and the footer
 
     def _place_cursor(self) -> None:
-        self.cursor_mark.setVisible(self.writing and self._thinking.state != "thought")
-        if not self.cursor_mark.isVisibleTo(self):
+        shown = self.writing and self._thinking.state != "thought"
+        self.cursor_mark.setVisible(shown)
+        if not shown:
             return
         self._outer.activate()
         at = QPoint(0, self._column.geometry().top() + 3)

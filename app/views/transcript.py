@@ -10,13 +10,14 @@ from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtGui import QKeyEvent, QKeySequence, QResizeEvent
 from PySide6.QtWidgets import QFrame, QScrollArea, QVBoxLayout, QWidget
 
+from app import theme
 from app.render.buttons import RoundButton
 from app.views.message import ReplyView, UserTurn
 
 COLUMN = 760
 MARGIN, NARROW_MARGIN, NARROW = 40, 20, 480
 TURN_SPACING = 20
-AT_ONCE = 20
+AT_ONCE, AT_ONCE_MS = 20, 60  # replies of an old chat that are drawn before anything else, and how long that may take
 SLICE_MS = 8
 NEAR_END = 4
 
@@ -46,8 +47,10 @@ class Transcript(QScrollArea):
         self._column.setSpacing(TURN_SPACING)
         self._column.addStretch(1)
         self.setWidget(self._page)
-        self._turns: list[QWidget] = []
+        self._turns: list[UserTurn | ReplyView] = []
         self._undrawn: deque[ReplyView] = deque()
+        self._stale: deque[ReplyView | UserTurn] = deque()
+        self._fresh_chat = True
         self._drawer = QTimer(self)
         self._drawer.setInterval(0)
         self._drawer.timeout.connect(self._draw_some)
@@ -60,6 +63,7 @@ class Transcript(QScrollArea):
         bar = self.verticalScrollBar()
         bar.actionTriggered.connect(self._on_reader_scrolled)
         bar.rangeChanged.connect(self._hold)
+        theme.signals().changed.connect(self._restyle)
         self._set_margins()
 
     # -------------------------------------------------------------- turns
@@ -95,6 +99,8 @@ class Transcript(QScrollArea):
         """Take every turn away."""
         self._drawer.stop()
         self._undrawn.clear()
+        self._stale.clear()
+        self._fresh_chat = True
         for turn in self._turns:
             self._column.removeWidget(turn)
             turn.hide()
@@ -104,11 +110,11 @@ class Transcript(QScrollArea):
         self._follow(True)
 
     @property
-    def turns(self) -> list[QWidget]:
+    def turns(self) -> list[UserTurn | ReplyView]:
         """`UserTurn` and `ReplyView` in their order."""
         return list(self._turns)
 
-    def _add(self, turn: QWidget) -> None:
+    def _add(self, turn: UserTurn | ReplyView) -> None:
         if self._turns and isinstance(last := self._turns[-1], ReplyView) and last.waits:
             last.put_off()  # something follows it already: it comes out of an old chat
             self._undrawn.append(last)
@@ -117,14 +123,29 @@ class Transcript(QScrollArea):
         self._column.insertWidget(self._column.count() - 1, turn)
 
     def _draw_some(self) -> None:
+        """Draw from the end of the chat upwards, then restyle, for as long as a slice may take."""
         began = perf_counter()
-        drawn = 0
-        at_once = AT_ONCE if len(self._undrawn) > AT_ONCE and self._anchor is None else 1
-        while self._undrawn and (drawn < at_once or (perf_counter() - began) * 1000 < SLICE_MS):
-            self._undrawn.pop().flush()
-            drawn += 1
-        if not self._undrawn:
+        most, budget = (AT_ONCE, AT_ONCE_MS) if self._fresh_chat else (len(self._turns), SLICE_MS)
+        self._fresh_chat = False
+        for _ in range(most):
+            if self._undrawn:
+                self._undrawn.pop().flush()
+            elif self._stale:
+                self._stale.popleft().restyle()
+            if (perf_counter() - began) * 1000 >= budget:
+                break
+        if not self._undrawn and not self._stale:
             self._drawer.stop()
+
+    def _restyle(self) -> None:
+        """A new theme: what is in sight takes it now, the rest in slices."""
+        top = self.verticalScrollBar().value()
+        bottom = top + self.viewport().height()
+        in_sight = [turn for turn in self._turns if turn.y() < bottom and turn.y() + turn.height() > top]
+        for turn in in_sight:
+            turn.restyle()
+        self._stale = deque(turn for turn in reversed(self._turns) if turn not in in_sight)
+        self._drawer.start()
 
     # -------------------------------------------------------------- where the reader is
 

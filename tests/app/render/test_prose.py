@@ -1,0 +1,269 @@
+"""Prose as it stands in the document: what is shown, what is kept, and what is never loaded."""
+
+import select
+import socket
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import QSize, Qt, QUrl
+from PySide6.QtGui import QColor, QImage, QTextBlock, QTextCharFormat, QTextDocument, QTextTable
+from pytestqt.qtbot import QtBot
+
+from app import theme
+from app.render.grammar import blocks
+from app.render.inline import INLINE_CODE
+from app.render.prose import ProseView
+
+
+def view_of(qtbot: QtBot, markdown: str, width: int = 600) -> ProseView:
+    view = ProseView()
+    qtbot.addWidget(view)
+    view.resize(width, 10)
+    view.show()  # an editor that was never shown has no lines
+    show(view, markdown)
+    return view
+
+
+def show(view: ProseView, markdown: str) -> None:
+    references: dict[str, object] = {}
+    view.show_blocks([markdown[b.start : b.end] for b in blocks(markdown, references)], references)
+
+
+def paragraphs(view: ProseView) -> list[QTextBlock]:
+    block, found = view.document().begin(), []
+    while block.isValid():
+        found.append(block)
+        block = block.next()
+    return found
+
+
+def runs(paragraph: QTextBlock) -> list[tuple[str, QTextCharFormat]]:
+    """The characters of a paragraph by format. Qt counts in UTF-16 units."""
+    units = paragraph.text().encode("utf-16-le")
+    return [
+        (units[2 * r.start : 2 * (r.start + r.length)].decode("utf-16-le"), QTextCharFormat(r.format))
+        for r in paragraph.textFormats()
+    ]
+
+
+def text(view: ProseView) -> str:
+    return view.toPlainText().strip("\n")
+
+
+def targets(view: ProseView) -> list[str]:
+    return [style.anchorHref() for p in paragraphs(view) for _, style in runs(p) if style.isAnchor()]
+
+
+def foregrounds(view: ProseView) -> set[str]:
+    return {style.foreground().color().name().upper() for p in paragraphs(view) if p.text() for _, style in runs(p)}
+
+
+def test_g01_words_in_angle_brackets_stay(qtbot: QtBot) -> None:
+    line = "<smirk> use vector<int> and <b>x</b> &lt;"
+    assert text(view_of(qtbot, line)) == "<smirk> use vector<int> and <b>x</b> <"
+    assert text(view_of(qtbot, "<div>\n*x*\n</div>\n")) == "<div> x </div>"
+    assert text(view_of(qtbot, "<!-- kept -->")) == "<!-- kept -->"
+
+
+def test_g09_prices_stay_and_maths_keeps_its_source(qtbot: QtBot) -> None:
+    assert (
+        text(view_of(qtbot, "costs $5 and $10, or $5_000_ and $6_000_")) == "costs $5 and $10, or $5_000_ and $6_000_"
+    )
+    for maths in ("$x^2$", "$$E=mc^2$$", "\\(a_1 + b_1\\)", "\\[ a_1 * b * c_1 \\]", "`$HOME`"):
+        view = view_of(qtbot, f"See {maths} here")
+        assert text(view) == f"See {maths.strip('`')} here"
+        code = [piece for p in paragraphs(view) for piece, style in runs(p) if style.boolProperty(INLINE_CODE)]
+        assert "".join(code) == maths.strip("`")
+
+
+def test_emphasis_headings_and_lists_have_their_formats(qtbot: QtBot) -> None:
+    view = view_of(qtbot, "# Title\n\nSome *slanted* and **strong** ~~old~~ `code`.\n\n3. three\n4. four\n   - inner\n")
+    title, body, three, four, inner = paragraphs(view)
+    assert title.blockFormat().headingLevel() == 1
+    styles = dict(runs(body))
+    assert styles["slanted"].fontItalic()
+    assert styles["strong"].fontWeight() > 500
+    assert styles["old"].fontStrikeOut()
+    assert body.text() == "Some slanted and strong old code."
+    assert [three.textList().itemText(three), four.textList().itemText(four)] == ["3.", "4."]
+    assert inner.textList().format().indent() == 2
+
+
+def test_reading_text_stands_on_24_pixel_lines_and_scales(qtbot: QtBot) -> None:
+    view = view_of(qtbot, "one  \ntwo  \nthree")
+    assert view.height() == 3 * 24
+    theme.show(theme.Theme(text_scale=2.0))
+    view.restyle()
+    assert view.height() == 3 * 48
+    assert paragraphs(view)[0].charFormat().font().pixelSize() == 30
+
+
+def test_tasks_are_ticked_or_open(qtbot: QtBot) -> None:
+    view = view_of(qtbot, "- [ ] open\n- [x] done\n")
+    open_task, done = paragraphs(view)
+    assert (open_task.text(), done.text()) == ("open", "done")
+    assert open_task.blockFormat().marker().name == "Unchecked"
+    assert done.blockFormat().marker().name == "Checked"
+
+
+def test_columns_of_numbers_are_right_aligned(qtbot: QtBot) -> None:
+    view = view_of(qtbot, "| Word | Count |\n|---|---|\n| harbour | 41 |\n| letter | 1.3 % |\n\nAfter.")
+    (table,) = [frame for frame in view.document().rootFrame().childFrames() if isinstance(frame, QTextTable)]
+    align = [
+        [
+            bool(table.cellAt(r, c).firstCursorPosition().blockFormat().alignment() & Qt.AlignmentFlag.AlignRight)
+            for c in (0, 1)
+        ]
+        for r in range(3)
+    ]
+    assert align == [[False, True]] * 3
+    assert text(view).endswith("After.")
+
+
+@pytest.mark.parametrize(
+    "markdown",
+    [
+        "# One\n\nTwo *three*.\n\n- four\n- five\n\n> six\n\n| a |\n|---|\n| 7 |\n\nEight.\n\n---\n\n    nine\n",
+        "| a |\n|---|\n| 1 |\n\n# After a table\n\n1. x\n\n   ```\n   y\n   ```\n2. z\n",
+    ],
+)
+def test_growing_letter_by_letter_ends_where_setting_it_whole_does(qtbot: QtBot, markdown: str) -> None:
+    growing = view_of(qtbot, "")
+    for end in range(len(markdown) + 1):
+        show(growing, markdown[:end])
+    whole = view_of(qtbot, markdown)
+    assert described(growing) == described(whole)
+    assert growing.height() == whole.height()
+
+
+def described(view: ProseView) -> list[object]:
+    """Everything about the paragraphs but the numbers that Qt gives to lists and tables."""
+    return [
+        (
+            p.text(),
+            p.blockFormat().headingLevel(),
+            p.blockFormat().topMargin(),
+            p.blockFormat().leftMargin(),
+            p.blockFormat().lineHeight(),
+            p.textList().itemText(p) if p.textList() else None,
+            [(piece, style.font().toString(), style.foreground().color().name()) for piece, style in runs(p)],
+        )
+        for p in paragraphs(view)
+    ]
+
+
+def test_settled_blocks_are_not_set_again(qtbot: QtBot) -> None:
+    view = view_of(qtbot, "# Title\n\nSettled.\n\nGrow")
+    changed: list[int] = []
+    view.document().contentsChange.connect(lambda position, removed, added: changed.append(position))
+    show(view, "# Title\n\nSettled.\n\nGrowing\n\nMore")
+    assert min(changed) >= len("Title\nSettled.")
+
+
+def test_a_link_may_stand_before_its_target(qtbot: QtBot) -> None:
+    view = view_of(qtbot, "See [the page][p].\n")
+    assert targets(view) == []
+    view.link({"P": {"href": "https://example.org/", "title": ""}})
+    assert targets(view) == ["https://example.org/"]
+
+
+# ------------------------------------------------------------------ links and images
+
+
+def test_sx02_an_image_loads_no_file(qtbot: QtBot, tmp_path: Path) -> None:
+    picture = QImage(40, 40, QImage.Format.Format_RGB32)
+    picture.fill(QColor("#FF0000"))
+    picture.save(str(tmp_path / "red.png"))
+    target = QUrl.fromLocalFile(str(tmp_path / "red.png")).toString()
+    view = view_of(qtbot, f"![look]({target})")
+    assert text(view) == f"look ({target})"
+    view.document().setMarkdown(f"![look]({target})")  # not even if Qt's own reader were asked to
+    loaded = view.document().resource(QTextDocument.ResourceType.ImageResource.value, QUrl(target))
+    assert loaded.size() == QSize(1, 1)
+    shot = view.grab().toImage()
+    assert not any(
+        shot.pixelColor(x, y) == QColor("#FF0000") for x in range(shot.width()) for y in range(shot.height())
+    )
+
+
+def test_sx02_an_image_asks_no_server(qtbot: QtBot, qapp: object) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        target = f"http://127.0.0.1:{server.getsockname()[1]}/?q=secret"
+        view = view_of(qtbot, f"![look]({target}) ![]({target})")
+        view.grab()
+        qtbot.wait(50)  # as long as a request would need to arrive
+        assert not select.select([server], [], [], 0)[0]
+        assert targets(view) == [target, target]
+
+
+@pytest.mark.parametrize("target", ["file:///etc/hostname", "javascript:alert(1)", "smb://host/share", "/etc/hostname"])
+def test_a_link_that_must_not_be_opened_is_text(qtbot: QtBot, target: str) -> None:
+    view = view_of(qtbot, f"[click]({target})")
+    assert text(view) == f"click ({target})"
+    assert targets(view) == []
+    with qtbot.assertNotEmitted(view.link_activated):
+        view.anchorClicked.emit(QUrl(target))
+
+
+@pytest.mark.parametrize("target", ["https://example.org/a?b=c", "http://example.org", "mailto:a@example.org"])
+def test_web_and_mail_links_go_out_as_a_signal_and_show_where_they_lead(qtbot: QtBot, target: str) -> None:
+    view = view_of(qtbot, f"[click]({target}) more")
+    assert targets(view) == [target]
+    assert runs(paragraphs(view)[0])[0][1].toolTip() == target
+    with qtbot.waitSignal(view.link_activated) as caught:
+        view.anchorClicked.emit(QUrl(target))
+    assert caught.args == [target]
+    assert text(view) == "click more"
+
+
+def test_a_bare_address_is_a_link_without_the_full_stop_behind_it(qtbot: QtBot) -> None:
+    assert targets(view_of(qtbot, "See https://example.org/a_b.")) == ["https://example.org/a_b"]
+
+
+# ------------------------------------------------------------------ colours, direction, copying
+
+
+def test_dk01_a_new_theme_recolours_text_links_and_code(qtbot: QtBot) -> None:
+    view = view_of(qtbot, "# Title\n\nText [link](https://example.org) `code`\n\n> quote\n\n| a |\n|---|\n| 1 |\n")
+    for dark in (True, False):
+        theme.show(theme.Theme(dark=dark))
+        view.restyle()
+        expected = {theme.current().hex(name) for name in ("text", "text2", "accent")}
+        assert foregrounds(view) == expected
+        assert all(contrast(colour, theme.current().hex("page")) >= 4.5 for colour in foregrounds(view))
+
+
+def contrast(a: str, b: str) -> float:
+    def luminance(name: str) -> float:
+        parts = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in QColor(name).getRgbF()[:3]]
+        return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2]
+
+    high, low = sorted((luminance(a), luminance(b)), reverse=True)
+    return (high + 0.05) / (low + 0.05)
+
+
+def test_i02_direction_follows_each_paragraph_and_code_stays_left_to_right(qtbot: QtBot) -> None:
+    view = view_of(qtbot, "مرحبا بالعالم hello\n\nEnglish with שלום.\n\n- פריט with English\n\n      # שלום\n")
+    arabic, english, hebrew, code = paragraphs(view)
+    right_to_left, left_to_right = Qt.LayoutDirection.RightToLeft, Qt.LayoutDirection.LeftToRight
+    assert [p.textDirection() for p in (arabic, english, hebrew, code)] == [
+        *(right_to_left, left_to_right, right_to_left, left_to_right)
+    ]
+    line = arabic.layout().lineAt(0)
+    assert line.naturalTextRect().right() == pytest.approx(600, abs=1)  # it begins at the right edge
+
+
+def test_a_selection_is_copied_as_plain_text(qtbot: QtBot) -> None:
+    view = view_of(qtbot, "One `two`\n\n- three\n")
+    view.selectAll()
+    data = view.createMimeDataFromSelection()
+    assert data.formats() == ["text/plain"]
+    assert data.text() == "One two\nthree"
+
+
+def test_characters_beyond_the_first_plane_keep_formats_in_place(qtbot: QtBot) -> None:
+    view = view_of(qtbot, "😀 `a😀` **b**\n\nnext")
+    show(view, "😀 `a😀` **b**\n\nnext 😀 more")
+    first = paragraphs(view)[0]
+    assert [piece for piece, style in runs(first) if style.fontWeight() > 500] == ["b"]
+    assert text(view) == "😀 a😀 b\nnext 😀 more"
