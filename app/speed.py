@@ -78,7 +78,7 @@ class SpeedLog:
             return
         self._keep(snapshot)
         self.writing_s += sum(stats.ms for stats in rounds) / 1000.0
-        if self.writing_s - self._sampled_at < SAMPLE_S:
+        if self.writing_s - self._sampled_at < SAMPLE_S - 1e-9:
             return
         self._sampled_at = self.writing_s
         mode = self.decision.mode

@@ -67,7 +67,6 @@ QLineEdit[kind="field"] {
     min-height: 26px; max-height: 26px; padding: 0 8px; placeholder-text-color: $text3;
     selection-background-color: $aid; selection-color: $text;
 }
-QLineEdit[with="icon"] { padding: 0 8px 0 2px; }
 QLineEdit[kind="field"]:disabled { background: $panel; color: $disabled; }
 QTextEdit[kind="field"] {
     background: $field; color: $text; border: 1px solid $border; border-radius: 6px; padding: 4px;

@@ -240,10 +240,16 @@ def current() -> Theme:
 
 
 def show(theme: Theme) -> None:
-    """Make `theme` the current one: palette, font and style sheet of the application, then `changed`."""
+    """Make `theme` the current one: palette, font and style sheet of the application, then `changed`.
+
+    Does nothing where it is the current one already.
+    """
     global _current
-    _current = theme
     application = QApplication.instance()
+    dressed = isinstance(application, QApplication) and bool(application.styleSheet())
+    if theme == _current and dressed:
+        return  # dressing every widget anew takes its time
+    _current = theme
     if isinstance(application, QApplication):
         application.setPalette(theme.palette())
         application.setFont(theme.font("ui"))

@@ -160,21 +160,17 @@ class FilterField(QLineEdit):
         super().__init__()
         self._keys = keys
         self.setProperty("kind", "field")
-        self.setProperty("with", "icon")
         self.setPlaceholderText("Find a chat")
         self.setAccessibleName("Find a chat")
         self.setFont(theme.current().font("ui"))
-        self._action = self.addAction(icon("search", "text3"), QLineEdit.ActionPosition.LeadingPosition)
-        theme.signals().changed.connect(self._tint)
-
-    def _tint(self) -> None:
-        self._action.setIcon(icon("search", "text3"))
+        self.setTextMargins(20, 0, 0, 0)
 
     def paintEvent(self, event: QPaintEvent) -> None:
         super().paintEvent(event)
+        painter = QPainter(self)
+        icon("search", "text3", 14).paint(painter, QRect(9, (self.height() - 14) // 2, 14, 14))
         if self.text():
             return
-        painter = QPainter(self)
         painter.setFont(theme.current().font("small"))
         painter.setPen(theme.current().colour("text3"))
         area = self.rect().adjusted(0, 0, -10, 0)

@@ -18,5 +18,4 @@ def dressed(qapp: QApplication) -> None:
 def light_theme(dressed: None) -> Iterator[None]:
     yield
     theme.choose("system")
-    if theme.current() != theme.Theme():  # dressing every widget anew takes its time
-        theme.show(theme.Theme())
+    theme.show(theme.Theme())

@@ -1,0 +1,258 @@
+"""The Speed tab: figure, why, plots, bars, numbers, wishes."""
+
+import json
+from dataclasses import replace
+
+import numpy  # noqa: F401  # the worker imports both before the window draws a plot
+import pyqtgraph  # noqa: F401
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QGuiApplication
+from pytestqt.qtbot import QtBot
+
+from app import theme
+from app.bridge import Bridge
+from app.session import Session
+from app.settings import Settings
+from app.views.speed import NUMBERS_EVERY, SpeedPanel
+from engine.types import Device, MtpWish, Refusal
+from tests.app.scripted_worker import ScriptedWorker, model_info
+
+M2 = Device("Apple M2 Pro", 14, 16 * 2**30, 12 * 2**30, True, "macOS")
+
+
+class Bench:
+    """A panel over a scripted worker."""
+
+    def __init__(self, qtbot: QtBot) -> None:
+        self.worker = ScriptedWorker()
+        self.bridge = Bridge(lambda: self.worker)
+        self.session = Session(self.bridge, Settings())
+        self.panel = SpeedPanel(self.session)
+        qtbot.addWidget(self.panel)
+        self.panel.resize(320, 780)
+        self.panel.show()
+
+    def load(self, device: Device | None = None, **capability: object) -> None:
+        self.session.use_model("guide")
+        info = model_info(**capability)
+        self.worker.get_ready(info if device is None else replace(info, device=device))
+        self.bridge.tick()
+
+    def exchange(self, mode: str = "mtp", rounds: int = 40, ms: float = 50.0) -> None:
+        """A whole reply, with the tick of a real one after every round."""
+        self.session.send("hello")
+        self.worker.begin(mode)  # type: ignore[arg-type]
+        each = 1 if mode == "plain" else 2
+        for number in range(rounds):
+            stats = self.worker.write("text ", tokens_per_round=each, ms=ms, before=number)
+            self.bridge.tick()
+        self.worker.finish("text " * rounds, stats, mode=mode)  # type: ignore[arg-type]
+        self.bridge.tick()
+
+    def ticks(self, count: int = NUMBERS_EVERY) -> None:
+        for _ in range(count):
+            self.bridge.tick()
+
+    @property
+    def figure(self) -> str:
+        return f"{self.panel.figure.number.text()} {self.panel.figure.unit.text()}".strip()
+
+
+@pytest.fixture
+def bench(qtbot: QtBot) -> Bench:
+    return Bench(qtbot)
+
+
+def test_plots_are_built_when_the_worker_is_ready_and_not_before(bench: Bench) -> None:
+    assert bench.panel.speed_plot.plot is None
+    bench.load()
+    assert bench.panel.speed_plot.plot is not None
+
+
+def test_before_anything_was_measured_nothing_is_shown_and_no_zero(bench: Bench) -> None:
+    bench.load()
+    panel = bench.panel
+    assert bench.figure == "Not measured yet"
+    hidden = (panel.speed_plot, panel.acceptance_plot, panel.tokens_per_round, panel.depth_now, *panel.drafts)
+    assert not any(widget.isVisible() for widget in hidden)
+    assert panel.why.isVisible()
+
+
+def test_with_mtp_alone_the_speed_is_the_figure_and_no_speed_up_is_claimed(bench: Bench) -> None:
+    bench.load()
+    bench.exchange("mtp")
+    assert bench.panel.figure.heading.text() == "Speed with MTP"
+    assert bench.figure == "40.0 tok/s"
+
+
+def test_the_net_speed_up_needs_both_measured(bench: Bench) -> None:
+    bench.load()
+    bench.exchange("plain")
+    assert bench.panel.figure.heading.text() == "Plain speed"
+    assert bench.figure == "20.0 tok/s"
+    bench.exchange("mtp")
+    assert bench.panel.figure.heading.text() == "Net speed-up"
+    assert bench.figure == "2.00 ×"
+
+
+def test_the_figure_never_changes_its_height(bench: Bench) -> None:
+    bench.load()
+    heights = {bench.panel.figure.height()}
+    for mode in ("mtp", "plain", "mtp"):
+        bench.exchange(mode)
+        heights.add(bench.panel.figure.height())
+    assert len(heights) == 1
+
+
+def test_st04_bars_and_numbers_say_what_was_counted(bench: Bench) -> None:
+    bench.load()
+    bench.exchange("mtp")
+    panel = bench.panel
+    assert [draft.isVisible() for draft in panel.drafts] == [True, True, False, False, False]
+    assert [draft.value.text() for draft in panel.drafts[:2]] == ["100 %", "0 %"]
+    assert panel.tokens_per_round.value.text() == "2.00"
+    assert panel.depth_now.value.text() == "2"
+    for widget in (panel.drafts[0], panel.tokens_per_round, panel.depth_now, panel.figure.number):
+        assert widget.toolTip()
+
+
+def test_st06_numbers_stay_between_replies(bench: Bench) -> None:
+    bench.load()
+    bench.exchange("mtp")
+    before = bench.figure
+    points = bench.panel.speed_plot.plot.points("mtp")
+    assert points > 10
+    bench.session.send("next")
+    bench.worker.begin()
+    bench.ticks()
+    assert bench.figure == before
+    assert bench.panel.speed_plot.plot.points("mtp") == points
+
+
+def test_plots_grow_while_a_reply_is_written(bench: Bench) -> None:
+    bench.load()
+    bench.session.send("hello")
+    bench.worker.begin()
+    counts = []
+    for number in range(4):
+        bench.worker.write("text ", rounds=5, ms=50.0, before=5 * number)
+        bench.ticks(1)
+        counts.append(bench.panel.speed_plot.plot.points("mtp"))
+    assert counts == sorted(set(counts))
+    assert bench.panel.acceptance_plot.plot.points("mtp") == counts[-1]
+
+
+def test_plain_and_mtp_are_two_lines(bench: Bench) -> None:
+    bench.load()
+    bench.exchange("plain")
+    plain = bench.panel.speed_plot.plot.points("plain")
+    bench.exchange("mtp")
+    assert bench.panel.speed_plot.plot.points("plain") == plain
+    assert bench.panel.speed_plot.plot.points("mtp") > 0
+
+
+def test_a_hidden_panel_draws_nothing_and_catches_up_when_shown(bench: Bench) -> None:
+    bench.load()
+    bench.exchange("mtp")
+    points = bench.panel.speed_plot.plot.points("mtp")
+    bench.panel.hide()
+    bench.exchange("mtp")
+    assert bench.panel.speed_plot.plot.points("mtp") == points
+    bench.panel.show()
+    assert bench.panel.speed_plot.plot.points("mtp") > points
+
+
+def test_st08_a_plot_holds_at_most_a_minute_of_points(bench: Bench) -> None:
+    bench.load()
+    for _ in range(2):
+        bench.exchange("mtp", rounds=350, ms=100.0)
+    assert 590 <= bench.panel.speed_plot.plot.points("mtp") <= 601
+
+
+def test_dk02_plots_follow_the_theme(bench: Bench) -> None:
+    bench.load()
+    bench.exchange("mtp")
+    theme.choose("dark")
+    plot = bench.panel.speed_plot.plot
+    assert plot._view.backgroundBrush().color() == theme.current().colour("panel")
+    assert plot._curves["mtp"].opts["pen"].color() == theme.current().colour("accent")
+    assert all(curve.opts["pen"].widthF() == 1 for curve in plot._curves.values())
+
+
+# ---------------------------------------------------------------- why, and the wishes
+
+
+def test_on_the_block_is_tinted_and_offers_to_turn_off(bench: Bench) -> None:
+    bench.load()
+    why = bench.panel.why
+    assert why.property("state") == "on"
+    assert why.sentence.accessibleName().startswith("On: ")
+    why.action.click()
+    assert bench.session.wish == MtpWish("off")
+    assert why.property("state") == "off"
+    assert why.action.text() == "Back to Auto"
+    why.action.click()
+    assert bench.session.wish == MtpWish("auto")
+
+
+def test_off_by_the_chip_and_on_against_advice(bench: Bench) -> None:
+    bench.load(M2, quantisation="4-bit")
+    why = bench.panel.why
+    assert why.property("state") == "off"
+    assert "Apple M2 Pro is compute-bound" in why.sentence.accessibleName()
+    assert why.action.text() == "Turn on anyway…"
+    why.action.click()
+    assert bench.session.wish == MtpWish("on")
+    assert why.property("state") == "against"
+    assert why.action.text() == "Back to Auto"
+
+
+def test_without_a_head_there_is_a_reason_and_nothing_to_press(bench: Bench) -> None:
+    bench.load(head=None, refusal=Refusal("missing_head_weights", "The head’s weights are missing."))
+    panel = bench.panel
+    assert panel.why.property("state") == "off"
+    assert not panel.why.action.isVisible()
+    assert not panel.override.isEnabled()
+    assert not panel.depth.isEnabled()
+
+
+def test_segments_set_the_wish_and_show_it(qtbot: QtBot, bench: Bench) -> None:
+    bench.load()
+    panel = bench.panel
+    qtbot.mouseClick(panel.depth.button(4), Qt.MouseButton.LeftButton)
+    assert bench.session.wish == MtpWish("auto", 4)
+    qtbot.mouseClick(panel.override.button("off"), Qt.MouseButton.LeftButton)
+    assert bench.session.wish == MtpWish("off", 4)
+    assert not panel.depth.isEnabled()
+    bench.session.set_wish(MtpWish("on", None))
+    assert panel.override.value == "on"
+    assert panel.depth.value is None
+
+
+def test_depths_past_what_the_model_can_use_are_out_of_reach(bench: Bench) -> None:
+    bench.load(max_depth=3)
+    assert [bench.panel.depth.button(depth).isEnabled() for depth in range(1, 6)] == [True] * 3 + [False] * 2
+
+
+def test_dp09_a_change_in_mid_reply_says_when_it_holds(bench: Bench) -> None:
+    bench.load()
+    bench.session.send("hello")
+    bench.worker.begin()
+    bench.bridge.tick()
+    bench.session.set_wish(MtpWish("off"))
+    why = bench.panel.why
+    assert why.property("state") == "on"
+    assert "From your next message: MTP off." in why.sentence.accessibleName()
+    bench.worker.finish("x")
+    bench.bridge.tick()
+    assert why.property("state") == "off"
+    assert "next message" not in why.sentence.accessibleName()
+
+
+def test_the_receipt_is_copied_as_json(bench: Bench) -> None:
+    bench.load()
+    bench.panel.copy_receipt.click()
+    receipt = json.loads(QGuiApplication.clipboard().text())
+    assert receipt["schema"] == 1
+    assert receipt["resolved"]["mode"] == "mtp"

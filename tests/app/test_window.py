@@ -1,0 +1,523 @@
+"""The whole window over a scripted worker: real widgets, keys and clicks."""
+
+from collections.abc import Iterator
+
+import numpy  # noqa: F401  # the worker imports both before the window draws a plot
+import pyqtgraph  # noqa: F401
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QAccessible, QGuiApplication
+from PySide6.QtWidgets import (
+    QAbstractButton,
+    QAbstractItemView,
+    QApplication,
+    QLineEdit,
+    QScrollArea,
+    QTextEdit,
+    QWidget,
+)
+from pytestqt.qtbot import QtBot
+
+from app import theme
+from app.bridge import Bridge
+from app.main import build
+from app.settings import Settings
+from app.views import chat as chat_view
+from app.views.message import ReplyView, UserTurn
+from app.views.notice import FailureCard
+from app.views.window import Window
+from engine.types import ErrorReport, Failed, LoadFailed, PrefillProgress
+from tests.app.scripted_worker import ScriptedWorker, model_info
+
+ERROR = ErrorReport("out_of_memory", "There was not enough memory.", "It is kept.", "Close other apps.")
+
+
+class House:
+    """A window, its worker, and what a person sees."""
+
+    def __init__(self, qtbot: QtBot, settings: Settings | None = None) -> None:
+        self.qtbot = qtbot
+        self.worker = ScriptedWorker()
+        self.bridge = Bridge(lambda: self.worker)
+        self.settings = settings or Settings()
+        self.window: Window = build(self.settings, self.bridge)
+        self.session = self.window.session
+        qtbot.addWidget(self.window)
+        with qtbot.waitSignal(self.window.painted):
+            self.window.show()
+        self.bridge._timer.stop()  # the test says when a tick is
+
+    def tick(self) -> None:
+        self.bridge.tick()
+
+    def load(self) -> None:
+        self.worker.get_ready(model_info())
+        self.tick()
+
+    def type(self, text: str) -> None:
+        self.qtbot.keyClicks(self.window.chat.composer.input, text)
+
+    def send(self, text: str) -> None:
+        self.type(text)
+        self.qtbot.keyClick(self.window.chat.composer.input, Qt.Key.Key_Return)
+
+    def exchange(self, question: str, answer: str) -> None:
+        self.send(question)
+        self.worker.reply(answer)
+        self.tick()
+
+    @property
+    def replies(self) -> list[ReplyView]:
+        return [turn for turn in self.window.chat.transcript.turns if isinstance(turn, ReplyView)]
+
+    @property
+    def questions(self) -> list[str]:
+        turns = self.window.chat.transcript.turns
+        return [turn.text() for turn in turns if isinstance(turn, UserTurn)]
+
+    @property
+    def status(self) -> str:
+        return self.window.chat.status.words
+
+    @property
+    def draft(self) -> str:
+        return self.window.chat.composer.text
+
+
+@pytest.fixture
+def house(qtbot: QtBot) -> Iterator[House]:
+    house = House(qtbot)
+    house.load()
+    yield house
+    house.window.close()
+
+
+# ---------------------------------------------------------------- first things first
+
+
+def test_the_worker_starts_after_the_first_paint(qtbot: QtBot) -> None:
+    worker = ScriptedWorker()
+    bridge = Bridge(lambda: worker)
+    window = build(Settings(), bridge)
+    qtbot.addWidget(window)
+    assert not worker.was_started
+    with qtbot.waitSignal(window.painted):
+        window.show()
+    assert worker.was_started
+    assert worker.loads == ["guide"]
+    window.close()
+
+
+def test_an_empty_chat_offers_three_prompts_and_names_the_model(house: House) -> None:
+    empty = house.window.chat.empty
+    assert empty.isVisible()
+    assert len(empty.buttons) == 3
+    assert "Guide, 2.7 million parameters, 5 MB" in empty.model.text()
+    house.qtbot.mouseClick(empty.buttons[0], Qt.MouseButton.LeftButton)
+    assert house.worker.requests[-1].messages[-1].content == empty.buttons[0].text()
+    assert not empty.isVisible()
+
+
+def test_the_cursor_waits_in_the_composer(house: House) -> None:
+    house.window.activateWindow()
+    assert house.window.focusWidget() is house.window.chat.composer.input
+
+
+# ---------------------------------------------------------------- a reply
+
+
+def test_a_reply_grows_as_it_is_written(house: House) -> None:
+    house.send("hello")
+    assert house.questions == ["hello"]
+    assert house.draft == ""
+    house.worker.begin()
+    house.worker.write("Good ")
+    house.tick()
+    assert house.replies[0].source() == "Good "
+    house.worker.write("morning.")
+    house.tick()
+    assert house.replies[0].source() == "Good morning."
+    house.worker.finish("Good morning.")
+    house.tick()
+    assert not house.replies[0].writing
+
+
+def test_the_status_line_says_what_is_going_on(house: House) -> None:
+    house.send("hello")
+    assert house.status == "Reading your message…"
+    house.worker.say(PrefillProgress(house.worker.last_id, 40, 100, 0))
+    house.tick()
+    assert house.status == "Reading your message… 40 %"
+    house.worker.begin(depth=2)
+    house.worker.write("x")
+    house.tick()
+    assert house.status == "Writing, reading 2 ahead"
+    house.session.stop()
+    assert house.status == "Stopping…"
+    house.worker.finish("x", reason="cancelled")
+    house.tick()
+    assert house.status == ""
+
+
+def test_loading_is_said_in_the_status_line(qtbot: QtBot) -> None:
+    house = House(qtbot)
+    assert house.status.startswith("Loading Guide…")
+    house.load()
+    assert house.status == ""
+    house.window.close()
+
+
+@pytest.mark.parametrize("key", ["Esc", "Ctrl+."])
+def test_c03_stop_by_key_ends_in_idle(house: House, key: str) -> None:
+    house.send("hello")
+    house.worker.begin()
+    house.worker.write("half")
+    house.tick()
+    assert house.window.chat.composer.stop.isVisible()
+    house.window.actions_["stop"].trigger()
+    assert house.worker.stops == [house.worker.last_id]
+    house.worker.finish("half", reason="cancelled")
+    house.tick()
+    assert house.window.chat.composer.send.isVisible()
+    assert not house.window.actions_["stop"].isEnabled()
+    assert house.replies[0].source() == "half"
+
+
+def test_c05_a_question_stopped_before_its_first_word_is_back_in_the_composer(house: House) -> None:
+    house.send("hello")
+    house.session.stop()
+    house.worker.finish("", reason="cancelled")
+    house.tick()
+    assert house.draft == "hello"
+    assert house.questions == []
+    assert house.window.chat.empty.isVisible()
+
+
+def test_w05_a_failure_is_a_card_under_what_was_written_with_one_action(house: House) -> None:
+    house.send("hello")
+    house.worker.begin()
+    house.worker.write("some")
+    house.worker.say(Failed(house.worker.last_id, ERROR))
+    house.tick()
+    card = house.replies[0].findChild(FailureCard)
+    assert card is not None
+    assert card.accessibleName() == str(ERROR)
+    assert house.replies[0].source() == "some"
+    assert card.button is not None
+    house.qtbot.mouseClick(card.button, Qt.MouseButton.LeftButton)
+    assert len(house.worker.requests) == 2
+
+
+def test_w05_a_failed_load_is_a_card_in_the_chat_with_a_way_out(house: House) -> None:
+    house.session.use_model("/gone")
+    house.worker.say(LoadFailed("/gone", ERROR))
+    house.tick()
+    card = house.window.chat.findChild(FailureCard)
+    assert card is not None
+    assert card.accessibleName() == str(ERROR)
+    assert card.button is not None
+    assert card.button.text() == "Use Guide"
+    house.qtbot.mouseClick(card.button, Qt.MouseButton.LeftButton)
+    assert house.worker.loads[-1] == "guide"
+    house.load()
+    assert house.status == ""
+
+
+def test_while_a_reply_is_written_return_is_refused_with_a_notice_and_the_text_stays(house: House) -> None:
+    house.send("one")
+    house.worker.begin()
+    house.worker.write("x")
+    house.tick()
+    house.send("two")
+    assert house.draft == "two"
+    assert "still being written" in house.status
+    assert len(house.worker.requests) == 1
+
+
+# ---------------------------------------------------------------- chats
+
+
+def test_g12_each_chat_has_its_own_draft(house: House) -> None:
+    house.exchange("in A", "x")
+    a = house.session.current
+    house.type("draft of A")
+    house.window.new_chat()
+    assert house.draft == ""
+    house.type("draft of B")
+    house.session.show_chat(a)
+    assert house.draft == "draft of A"
+    house.window.new_chat()
+    assert house.draft == "draft of B"
+    house.qtbot.keyClick(house.window.chat.composer.input, Qt.Key.Key_Return)
+    house.session.show_chat(a)
+    assert house.draft == "draft of A"
+
+
+def test_g18_a_reply_goes_on_in_its_chat_while_another_is_shown(house: House) -> None:
+    house.send("in A")
+    a = house.session.current
+    house.worker.begin()
+    house.worker.write("one ")
+    house.tick()
+    house.window.new_chat()
+    assert house.replies == []
+    assert house.status == "Writing in “in A”"
+    house.worker.write("two ")
+    house.tick()
+    assert house.replies == []
+    house.session.show_chat(a)
+    assert house.replies[0].source() == "one two "
+    assert house.replies[0].writing
+    house.worker.write("three")
+    house.worker.finish("one two three")
+    house.tick()
+    assert house.replies[0].source() == "one two three"
+    assert not house.replies[0].writing
+
+
+def test_the_sidebar_lists_chats_by_title_and_marks_the_one_being_written(house: House) -> None:
+    chats = house.window.sidebar.chats
+    assert [chats.item(0).text()] == ["New chat"]
+    house.send("Which words does she use?")
+    assert chats.item(0).text() == "Which words does she use?"
+    assert "being written" in chats.item(0).data(Qt.ItemDataRole.AccessibleTextRole)
+    house.worker.reply("x")
+    house.tick()
+    assert "being written" not in chats.item(0).data(Qt.ItemDataRole.AccessibleTextRole)
+
+
+def test_a_click_in_the_sidebar_opens_the_chat(house: House) -> None:
+    house.exchange("first", "x")
+    house.window.new_chat()
+    house.exchange("second", "x")
+    chats = house.window.sidebar.chats
+    place = chats.visualItemRect(chats.item(1)).center()
+    house.qtbot.mouseClick(chats.viewport(), Qt.MouseButton.LeftButton, pos=place)
+    assert house.session.current.title == "first"
+    assert house.questions == ["first"]
+
+
+def test_the_filter_finds_titles_by_their_words(house: House) -> None:
+    house.exchange("about harbours", "x")
+    house.window.new_chat()
+    house.exchange("about letters", "x")
+    house.window.actions_["find_chat"].trigger()
+    field = house.window.sidebar.filter
+    house.qtbot.keyClicks(field, "HARB")
+    assert [house.window.sidebar.chats.item(i).text() for i in range(house.window.sidebar.chats.count())] == [
+        "about harbours"
+    ]
+    house.qtbot.keyClick(field, Qt.Key.Key_Return)
+    assert house.session.current.title == "about harbours"
+    assert field.text() == ""
+    assert house.window.sidebar.chats.count() == 2
+
+
+# ---------------------------------------------------------------- last message and last reply
+
+
+def test_g19_regenerate_shows_the_old_reply_until_the_new_one_has_text(house: House) -> None:
+    house.exchange("one", "old")
+    house.window.actions_["regenerate"].trigger()
+    house.worker.begin()
+    house.tick()
+    assert [reply.source() for reply in house.replies] == ["old"]
+    house.worker.write("new")
+    house.tick()
+    assert [reply.source() for reply in house.replies] == ["new"]
+    assert house.questions == ["one"]
+
+
+def test_up_in_the_empty_composer_edits_the_last_message(house: House) -> None:
+    house.exchange("one", "first")
+    composer = house.window.chat.composer
+    house.qtbot.keyClick(composer.input, Qt.Key.Key_Up)
+    assert house.draft == "one"
+    assert house.status == "Editing your last message"
+    house.qtbot.keyClick(composer.input, Qt.Key.Key_Escape)
+    assert house.draft == ""
+    assert house.status == ""
+    house.qtbot.keyClick(composer.input, Qt.Key.Key_Up)
+    house.send(", two")
+    house.worker.reply("second")
+    house.tick()
+    assert house.questions == ["one, two"]
+    assert [reply.source() for reply in house.replies] == ["second"]
+
+
+def test_the_last_reply_is_copied_as_markdown(house: House) -> None:
+    house.exchange("one", "**bold** and `code`")
+    house.window.actions_["copy_reply"].trigger()
+    assert QGuiApplication.clipboard().text() == "**bold** and `code`"
+
+
+def test_only_the_last_reply_can_be_asked_for_again(house: House) -> None:
+    house.exchange("one", "x")
+    house.exchange("two", "y")
+    buttons = [reply.footer.regenerate_button.isVisibleTo(reply) for reply in house.replies]
+    assert buttons == [False, True]
+
+
+# ---------------------------------------------------------------- header
+
+
+def test_st_the_chip_shows_speed_and_the_speed_up_only_when_measured(house: House) -> None:
+    chip = house.window.header.chip
+    assert not chip.isVisible()
+    house.send("one")
+    house.worker.reply("x", mode="mtp", rounds=40)
+    house.tick()
+    assert chip.text == "20 tok/s"
+    house.send("two")
+    house.worker.reply("x", mode="plain", rounds=40)
+    house.tick()
+    assert chip.text == "10 tok/s"
+    house.send("three")
+    house.worker.reply("x", mode="mtp", rounds=40)
+    house.tick()
+    assert chip.text == "20 tok/s · 2.0×"
+
+
+def test_the_picker_names_the_model_and_offers_guide_recent_and_any_folder(house: House) -> None:
+    picker = house.window.header.picker
+    assert picker.text().strip() == "Guide · MTP"
+    house.settings.recent_models = ["/models/other"]
+    picker.menu().aboutToShow.emit()
+    texts = [action.text() for action in picker.menu().actions() if not action.isSeparator()]
+    assert texts == ["Guide", "other", "Open Model Folder…"]
+    picker.menu().actions()[1].trigger()
+    assert house.worker.loads[-1] == "/models/other"
+
+
+# ---------------------------------------------------------------- panes, text size, appearance
+
+
+def test_panes_are_hidden_and_shown_and_remembered(house: House) -> None:
+    window = house.window
+    window.actions_["sidebar"].trigger()
+    window.actions_["inspector"].trigger()
+    assert not window.sidebar.isVisible()
+    assert not window.inspector.isVisible()
+    assert (house.settings.sidebar, house.settings.inspector) == (False, False)
+    assert window.header.sidebar.isVisible()
+    house.qtbot.mouseClick(window.header.sidebar, Qt.MouseButton.LeftButton)
+    assert window.sidebar.isVisible()
+
+
+def test_in_a_narrow_window_the_sidebar_makes_room_first_and_comes_back(house: House) -> None:
+    window = house.window
+    window.resize(900, 840)
+    assert (window.sidebar.isVisible(), window.inspector.isVisible()) == (False, True)
+    window.resize(700, 840)
+    assert (window.sidebar.isVisible(), window.inspector.isVisible()) == (False, False)
+    window.resize(1280, 840)
+    assert (window.sidebar.isVisible(), window.inspector.isVisible()) == (True, True)
+    assert (house.settings.sidebar, house.settings.inspector) == (True, True)
+
+
+@pytest.mark.parametrize("width", [560, 900, 1280, 1800])
+def test_the_composer_has_exactly_the_width_of_the_column(house: House, width: int) -> None:
+    house.exchange("one", "x")
+    house.window.resize(width, 840)
+    QApplication.processEvents()
+    composer, reply = house.window.chat.composer, house.replies[0]
+    left = composer.mapTo(house.window, composer.rect().topLeft()).x()
+    assert reply.mapTo(house.window, reply.rect().topLeft()).x() == left
+    assert reply.width() == composer.width() <= 760
+
+
+def test_g13_theme_and_text_size_in_mid_reply_do_not_disturb_it(house: House) -> None:
+    house.send("hello")
+    house.worker.begin()
+    house.worker.write("one ")
+    house.tick()
+    house.window.actions_["larger"].trigger()
+    house.window.actions_["appearance_dark"].trigger()
+    house.worker.write("two")
+    house.worker.finish("one two")
+    house.tick()
+    assert house.replies[0].source() == "one two"
+    assert theme.current().dark
+    assert (house.settings.appearance, house.settings.text_scale) == ("dark", 1.15)
+
+
+# ---------------------------------------------------------------- accessibility
+
+
+CONTROLS = (QAbstractButton, QLineEdit, QTextEdit, QAbstractItemView, QScrollArea)
+
+
+def test_a01_every_control_has_a_name(house: House) -> None:
+    house.exchange("hello", "text with\n\n```python\nprint(1)\n```\n")
+    nameless = []
+    for tab in range(3):
+        house.window.inspector.show_tab(tab)
+        for widget in house.window.findChildren(QWidget):
+            if isinstance(widget, CONTROLS) and widget.isVisible():
+                interface = QAccessible.queryAccessibleInterface(widget)
+                if not interface.text(QAccessible.Text.Name):
+                    nameless.append((widget.objectName(), widget.parent()))
+    assert nameless == []
+
+
+def test_a01_the_tab_key_reaches_every_control(house: House) -> None:
+    house.window.activateWindow()
+    wanted = {
+        widget
+        for widget in house.window.findChildren(QAbstractButton)
+        if widget.isVisible() and widget.isEnabled() and widget.focusPolicy() & Qt.FocusPolicy.TabFocus
+    }
+    reached: set[QWidget] = set()
+    for _ in range(80):
+        house.window.focusNextPrevChild(True)
+        focus = house.window.focusWidget()
+        if focus is not None:
+            reached.add(focus)
+    # Of one group of exclusive buttons Tab reaches the chosen one; the arrow keys reach the rest.
+    missed = {widget for widget in wanted - reached if widget.property("kind") != "segment"}
+    assert missed == set()
+
+
+def test_a01_start_and_end_of_a_reply_are_announced_and_nothing_between(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heard: list[str] = []
+
+    class Listener:
+        @staticmethod
+        def updateAccessibility(event: object) -> None:
+            heard.append(event.message())  # type: ignore[attr-defined]
+
+    monkeypatch.setattr(chat_view, "QAccessible", Listener)
+    house.send("hello")
+    house.worker.begin()
+    for number in range(5):
+        house.worker.write("word ", before=number)
+        house.tick()
+    house.worker.finish("word " * 5)
+    house.tick()
+    assert heard == ["Reply started", "Reply finished"]
+
+
+# ---------------------------------------------------------------- the end
+
+
+def test_w03_closing_in_mid_reply_stops_it_and_the_worker(house: House) -> None:
+    house.send("hello")
+    house.worker.begin()
+    house.worker.write("half")
+    house.tick()
+    house.window.close()
+    assert house.worker.stops == [house.worker.last_id]
+    assert house.worker.was_shut_down
+    assert house.settings.geometry
+
+
+def test_size_and_place_come_back(qtbot: QtBot) -> None:
+    settings = Settings()
+    first = House(qtbot, settings)
+    first.window.resize(780, 600)  # the screen without a display has 800 x 800
+    first.window.close()
+    second = House(qtbot, settings)
+    assert (second.window.width(), second.window.height()) == (780, 600)
+    second.window.close()
