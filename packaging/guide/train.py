@@ -144,9 +144,9 @@ def check(shape: Shape, weights: Weights, batch: Batch) -> str:
 
 
 def rate(progress: float, step: int, peak: float) -> float:
-    """Warm-up over 60 steps, then a cosine down to a fiftieth."""
+    """Warm-up over 30 steps, then a cosine down to a fiftieth."""
     falling = peak * (0.02 + 0.98 * 0.5 * (1.0 + math.cos(math.pi * min(progress, 1.0))))
-    return falling * min(1.0, (step + 1) / 60)
+    return falling * min(1.0, (step + 1) / 30)
 
 
 def main() -> None:
