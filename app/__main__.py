@@ -1,6 +1,35 @@
-"""`python -m app` opens the window."""
+"""`foreword` and `python -m app`: the window, or the command line where a command is given.
 
-from app.main import main
+Where there is no display the same chat is held in the terminal, so starting it always ends in a conversation.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+
+def main() -> int:
+    """Run what the arguments ask for and return the exit code."""
+    if len(sys.argv) > 1:
+        from engine import cli
+
+        return cli.main()
+    if not has_display():
+        from engine import cli
+
+        print("There is no display for the window, so here is the chat in the terminal.", file=sys.stderr)
+        return cli.main(["chat"])
+    from app.main import main as open_window
+
+    return open_window()
+
+
+def has_display() -> bool:
+    """Only Linux may lack one. Qt can be told to do without."""
+    variables = ("DISPLAY", "WAYLAND_DISPLAY", "QT_QPA_PLATFORM")
+    return not sys.platform.startswith("linux") or any(os.environ.get(name) for name in variables)
+
 
 if __name__ == "__main__":
     raise SystemExit(main())

@@ -1,4 +1,4 @@
-"""The command line: `foreword` opens the window, the other commands do without one.
+"""The command line: what `foreword` does when it is given a command.
 
 It drives the same worker as the window does. Nothing heavy is imported here, so that help, a wrong option and
 `--version` answer at once: MLX comes up on the worker's thread.
@@ -44,9 +44,8 @@ def _parser() -> argparse.ArgumentParser:
         prog="foreword",
         description="A local chat app that reads ahead. Without a command it opens the window.",
     )
-    parser.set_defaults(run=_window)
     parser.add_argument("--version", action=_Version, nargs=0, help="show the version and leave")
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     model = "`guide` (the small model in the box), a model folder, or a repo id that is on this machine"
 
     chat = commands.add_parser("chat", help="chat in the terminal")
@@ -103,21 +102,6 @@ def _max_tokens(text: str) -> int:
 
 
 # ---------------------------------------------------------------- commands
-
-
-def _window(_: argparse.Namespace) -> int:
-    if not _has_display():
-        print("There is no display for the window, so here is the chat in the terminal.", file=sys.stderr)
-        return _chat(argparse.Namespace(model="guide"))
-    from app.main import main as open_window
-
-    return int(open_window() or 0)
-
-
-def _has_display() -> bool:
-    """Only Linux may lack one. Qt can be told to do without."""
-    variables = ("DISPLAY", "WAYLAND_DISPLAY", "QT_QPA_PLATFORM")
-    return not sys.platform.startswith("linux") or any(os.environ.get(name) for name in variables)
 
 
 def _chat(args: argparse.Namespace) -> int:

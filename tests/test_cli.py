@@ -11,7 +11,6 @@ import signal
 import subprocess
 import sys
 import time
-import types
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,7 +26,7 @@ from engine.terminal import Printer
 from tests.checkpoints import build
 
 ROOT = Path(__file__).parents[1]
-COMMAND = [sys.executable, "-c", "import sys; from engine.cli import main; sys.exit(main())"]
+COMMAND = [sys.executable, "-c", "import sys; from app.__main__ import main; sys.exit(main())"]
 
 PUBLISHED = {
     *("text", "tokens", "finish_reason", "seed", "prompt_tokens", "prefill_ms", "decode_ms", "tokens_per_second"),
@@ -281,27 +280,6 @@ def test_no_question_no_reply(type_in: Callable[[str], None], capsys: pytest.Cap
     type_in(" \n")
     assert main(["chat"]) == 0
     assert capsys.readouterr().out == ""
-
-
-def test_without_a_display_the_chat_is_in_the_terminal(
-    monkeypatch: pytest.MonkeyPatch, type_in: Callable[[str], None], capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(sys, "platform", "linux")
-    for variable in ("DISPLAY", "WAYLAND_DISPLAY", "QT_QPA_PLATFORM"):
-        monkeypatch.delenv(variable, raising=False)
-    type_in("")
-    assert main([]) == 0
-    assert capsys.readouterr().err.splitlines() == [
-        "There is no display for the window, so here is the chat in the terminal."
-    ]
-
-
-def test_with_a_display_the_window_opens_and_its_code_is_handed_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    window = types.ModuleType("app.main")
-    window.main = lambda: 3  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "app.main", window)
-    monkeypatch.setenv("DISPLAY", ":0")
-    assert main([]) == 3
 
 
 class Terminal:
