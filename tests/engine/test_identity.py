@@ -34,6 +34,7 @@ SEED = 0x5EED_CAFE_F00D_1234
 SETTINGS = {
     "greedy": Sampling(),
     "greedy, penalty": Sampling(repetition_penalty=1.1),
+    "greedy, repeats": Sampling(repetition_penalty=0.7, repetition_window=4),  # wants what was just said, row by row
     "T 1.0": Sampling(temperature=1.0),
     "T 0.7, top-k": Sampling(temperature=0.7, top_k=20),
     "T 1.0, top-p": Sampling(temperature=1.0, top_p=0.95),
