@@ -10,9 +10,6 @@ import random
 import sys
 from pathlib import Path
 
-os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
-os.environ.setdefault("QT_SCALE_FACTOR", "2")
-
 from PySide6.QtCore import QEventLoop, QTimer
 from PySide6.QtWidgets import QApplication
 
@@ -95,6 +92,9 @@ class Studio:
 
 
 def main(folder: Path) -> None:
+    """Write every picture into `folder`."""
+    os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
+    os.environ.setdefault("QT_SCALE_FACTOR", "2")
     folder.mkdir(parents=True, exist_ok=True)
     qt: QApplication = application(["screenshots"])
     for appearance in ("light", "dark"):
