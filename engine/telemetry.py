@@ -21,7 +21,11 @@ class Counters:
         self._accepted = [0] * MAX_DEPTH
         self._decode_ms = 0.0
         self._recent: deque[RoundStats] = deque()
+        # Sums over `_recent`, kept up to date: a snapshot is taken every round.
         self._recent_ms = 0.0
+        self._recent_emitted = 0
+        self._recent_evaluated = 0
+        self._recent_accepted = 0
 
     def first_token(self) -> None:
         """Count the token that the prefill yields; no round made it."""
@@ -37,16 +41,20 @@ class Counters:
             self._accepted[position] += position < stats.accepted
         self._decode_ms += stats.ms
         self._recent.append(stats)
-        self._recent_ms += stats.ms
+        self._count_recent(stats, 1)
         while self._recent_ms - self._recent[0].ms >= RECENT_MS:
-            self._recent_ms -= self._recent.popleft().ms
+            self._count_recent(self._recent.popleft(), -1)
+
+    def _count_recent(self, stats: RoundStats, sign: int) -> None:
+        self._recent_ms += sign * stats.ms
+        self._recent_emitted += sign * stats.emitted
+        self._recent_evaluated += sign * stats.evaluated
+        self._recent_accepted += sign * stats.accepted
 
     def snapshot(self) -> Snapshot:
         """The figures so far. Speeds and shares are None until there is something to divide by."""
         depth = max((i + 1 for i, n in enumerate(self._evaluated) if n), default=0)
         evaluated, accepted = sum(self._evaluated), sum(self._accepted)
-        recent_evaluated = sum(stats.evaluated for stats in self._recent)
-        recent_emitted = sum(stats.emitted for stats in self._recent)
         return Snapshot(
             tokens=self._tokens,
             rounds=self._rounds,
@@ -56,10 +64,8 @@ class Counters:
             by_position=tuple(PositionCount(self._evaluated[i], self._accepted[i]) for i in range(depth)),
             decode_ms=self._decode_ms,
             tokens_per_second=_per_second(self._tokens - 1, self._decode_ms) if self._tokens else None,
-            recent_tokens_per_second=_per_second(recent_emitted, self._recent_ms),
-            recent_acceptance=(
-                sum(stats.accepted for stats in self._recent) / recent_evaluated if recent_evaluated else None
-            ),
+            recent_tokens_per_second=_per_second(self._recent_emitted, self._recent_ms),
+            recent_acceptance=self._recent_accepted / self._recent_evaluated if self._recent_evaluated else None,
         )
 
 

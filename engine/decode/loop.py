@@ -295,9 +295,9 @@ def _rounds(
     if rules.ended():
         output.hand_out()
         return
+    at = time.perf_counter()
     running = decoder.launch(_depth(task, rules.remaining))
     output.hand_out()
-    at = time.perf_counter()
     while True:
         pipelined = running.depth == 0 and rules.remaining > 1 and _depth(task, rules.remaining - 1) == 0
         behind = decoder.launch_behind(running) if pipelined else None
@@ -305,19 +305,21 @@ def _rounds(
         now = time.perf_counter()
         kept = rules.keep(verdict.tokens)
         verdict = verdict.cut(kept)
-        on_round(RoundStats(verdict.drafted, verdict.evaluated, verdict.accepted, kept, (now - at) * 1000))
+        stats = RoundStats(verdict.drafted, verdict.evaluated, verdict.accepted, kept, (now - at) * 1000)
         at = now
         if behind is None:
             decoder.commit(running, [kept])
         if cancelled() and not rules.ended():
             rules.end("cancelled")
-        if rules.ended():
-            if behind is not None:
-                decoder.abandon(behind)
-            output.hand_out()
-            return
-        running = behind or decoder.launch(_depth(task, rules.remaining))
+        if not rules.ended():
+            running = behind or decoder.launch(_depth(task, rules.remaining))
+        elif behind is not None:
+            decoder.abandon(behind)
+        # Whatever is done with the tokens is done while the next round runs.
+        on_round(stats)
         output.hand_out()
+        if rules.ended():
+            return
 
 
 def _depth(task: Task, remaining: int) -> int:

@@ -1,6 +1,7 @@
 """One reply, its stop rules, and what the caches hold after each way of ending."""
 
-from collections.abc import Callable, Sequence
+import itertools
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import given
@@ -49,11 +50,15 @@ def write(
     turn_end: int = 0,
 ) -> tuple[Outcome, Conversation, list[RoundStats], Recorder]:
     """One reply of the successor target; `cancel_after` cancels after so many rounds."""
+    questions = itertools.count()  # the first is asked before any round, then one after each
     if conversation is None:
         conversation = Conversation(TARGET, lambda: ScriptedDrafter(wrong))
     rounds: list[RoundStats] = []
     output = Recorder(stop_at)
-    cancelled: Callable[[], bool] = lambda: cancel_after is not None and len(rounds) >= cancel_after  # noqa: E731
+
+    def cancelled() -> bool:
+        return cancel_after is not None and next(questions) >= cancel_after
+
     task = Task(prompt, turn_end, Chooser(Sampling(), [0]), depth, frozenset(end_tokens), max_tokens, context)
     outcome = generate(
         conversation,
