@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QMimeData, QSize, Qt, Signal
+from PySide6.QtCore import QMimeData, QPointF, QSize, Qt, Signal
 from PySide6.QtGui import (
     QFocusEvent,
     QInputMethodEvent,
@@ -34,6 +34,7 @@ class Input(QTextEdit):
     def __init__(self) -> None:
         super().__init__()
         self._composing = False
+        self._placeholder = ""
         self.setProperty("kind", "input")
         self.setAcceptRichText(False)
         self.setFrameShape(QFrame.Shape.NoFrame)
@@ -100,6 +101,22 @@ class Input(QTextEdit):
             self.escaped.emit()
         else:
             super().keyPressEvent(event)
+
+    def show_placeholder(self, words: str) -> None:
+        """Words in the empty field. Qt would set them on another line than the cursor's."""
+        self._placeholder = words
+        self.setAccessibleDescription(words)
+        self.viewport().update()
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        super().paintEvent(event)
+        line = self.document().firstBlock().layout().lineAt(0)
+        if not self._placeholder or self._composing or not self.document().isEmpty() or not line.isValid():
+            return
+        painter = QPainter(self.viewport())
+        painter.setFont(self.font())
+        painter.setPen(theme.current().colour("text3"))
+        painter.drawText(QPointF(0.0, line.y() + line.ascent()), self._placeholder)
 
     def focusOutEvent(self, event: QFocusEvent) -> None:
         self._composing = False
@@ -216,7 +233,7 @@ class Composer(QFrame):
             self.input.moveCursor(QTextCursor.MoveOperation.End)
 
     def show_placeholder(self, words: str) -> None:
-        self.input.setPlaceholderText(words)
+        self.input.show_placeholder(words)
 
     def show_stop(self, stopping_possible: bool, *, stopping: bool = False) -> None:
         """Stop in the place of Send, or Send."""

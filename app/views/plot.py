@@ -140,6 +140,7 @@ class Plot(QWidget):
     def _place_reference_text(self) -> None:
         if not hasattr(self, "_reference_text"):
             self._reference_text = self._pg.TextItem(anchor=(0, 0))
+            self._reference_text.textItem.document().setDocumentMargin(0)
             self._view.getPlotItem().addItem(self._reference_text, ignoreBounds=True)
         if self._reference is None:
             self._reference_text.hide()

@@ -206,6 +206,7 @@ class SpeedPanel(QWidget):
         self._session = session
         self._drawn: tuple[SpeedLog, int] | None = None
         self._ticks = 0
+        self._was_live = False
         self._override: str | None = None
 
         self.figure = Figure()
@@ -333,7 +334,9 @@ class SpeedPanel(QWidget):
         if self._drawn is None or self._drawn != (log, log.version):
             self._draw_plots(log)
         self._ticks += 1
-        if log.live and self._ticks % NUMBERS_EVERY == 0:
+        ended = self._was_live and not log.live  # the last word is that of the whole reply
+        self._was_live = log.live
+        if ended or (log.live and self._ticks % NUMBERS_EVERY == 0):
             self._write_numbers(log)
 
     def showEvent(self, event: object) -> None:

@@ -1,0 +1,204 @@
+"""The whole app: real window, real worker, real model.
+
+A constructed model always runs; Guide too, where it is in the box. The first never ends a reply by itself, so every
+message to it has a limit.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QApplication
+from pytestqt.qtbot import QtBot
+
+from app.bridge import Bridge, State
+from app.main import build as build_window
+from app.main import make_worker
+from app.settings import Settings
+from app.views.message import ReplyView
+from app.views.window import Window
+from engine.types import MtpWish, Reply
+from tests.checkpoints import build as build_model
+
+GUIDE_IS_HERE = (Path(__file__).parents[2] / "resources" / "models" / "guide" / "config.json").exists()
+PATIENCE_MS = 60_000
+ROOT = Path(__file__).parents[2]
+
+needs_guide = pytest.mark.skipif(not GUIDE_IS_HERE, reason="Guide is not in the box")
+
+
+@pytest.fixture(scope="module")
+def constructed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build_model(tmp_path_factory.mktemp("models") / "small", seed=0)
+
+
+class Home:
+    """The app with one model, from the first paint to the last event."""
+
+    def __init__(self, model: str) -> None:
+        self.loaded: list[object] = []
+        self.bridge = Bridge(make_worker)
+        self.bridge.loaded.connect(self.loaded.append)
+        self.window: Window = build_window(Settings(last_model=model), self.bridge)
+        self.session = self.window.session
+        self.drawn = True
+        self.bridge.ticked.connect(self._note_drawn)
+        self.window.show()
+
+    def _note_drawn(self) -> None:
+        self.drawn = not self.session.busy
+
+    def ask(self, qtbot: QtBot, text: str) -> None:
+        self.drawn = False
+        field = self.window.chat.composer.input
+        qtbot.keyClicks(field, text)
+        qtbot.keyClick(field, Qt.Key.Key_Return)
+
+    @property
+    def reply(self) -> ReplyView:
+        return [turn for turn in self.window.chat.transcript.turns if isinstance(turn, ReplyView)][-1]
+
+    def idle(self) -> bool:
+        """Nothing is under way, and a tick has drawn it."""
+        return self.bridge.state == State.IDLE and not self.session.busy and self.drawn
+
+    def measured(self) -> Reply:
+        answer = self.session.current.turns[-1].latest
+        assert answer is not None
+        assert answer.error is None, answer.error
+        assert answer.reply is not None
+        return answer.reply
+
+
+@pytest.fixture(scope="module")
+def home(qapp: QApplication, constructed: Path) -> Iterator[Home]:
+    home = Home(str(constructed))
+    yield home
+    home.window.close()
+
+
+@pytest.fixture
+def chat(home: Home, qtbot: QtBot) -> Home:
+    """The app, idle, in a new chat whose replies have a limit and a pinned seed."""
+    qtbot.waitUntil(lambda: home.session.info is not None and home.idle(), timeout=PATIENCE_MS)
+    home.window.new_chat()
+    home.session.current.max_tokens = 60
+    home.session.current.seed = 5
+    home.session.set_wish(MtpWish())
+    return home
+
+
+def test_type_return_and_the_reply_grows(chat: Home, qtbot: QtBot) -> None:
+    chat.session.current.max_tokens = 600
+    lengths: list[int] = []
+    chat.session.text_added.connect(lambda *_: lengths.append(len(chat.reply.source())))
+    chat.ask(qtbot, "neji toro")
+    qtbot.waitUntil(lambda: chat.session.busy, timeout=PATIENCE_MS)
+    qtbot.waitUntil(chat.idle, timeout=PATIENCE_MS)
+    assert len(set(lengths)) >= 3, "the reply grew in steps"
+    assert lengths == sorted(lengths)
+    assert chat.reply.source() == chat.measured().text
+    assert not chat.reply.writing
+
+
+def test_the_plots_receive_points_and_the_panel_numbers(chat: Home, qtbot: QtBot) -> None:
+    speed = chat.window.inspector.speed
+    chat.session.current.max_tokens = 400
+    chat.ask(qtbot, "neji toro")
+    qtbot.waitUntil(chat.idle, timeout=PATIENCE_MS)
+    assert speed.speed_plot.plot is not None
+    assert speed.speed_plot.plot.points("mtp") > 1
+    assert speed.acceptance_plot.plot.points("mtp") > 1
+    counted = chat.measured().stats
+    assert speed.tokens_per_round.value.text() == f"{counted.tokens_per_round:.2f}"
+    assert speed.drafts[0].isVisible()
+    assert chat.window.header.chip.text == f"{counted.tokens_per_second:.0f} tok/s"
+
+
+def test_stop_ends_the_reply_and_the_next_message_works(chat: Home, qtbot: QtBot) -> None:
+    chat.session.current.max_tokens = None
+    chat.ask(qtbot, "neji toro")
+    qtbot.waitUntil(lambda: chat.bridge.state == State.WRITING, timeout=PATIENCE_MS)
+    qtbot.mouseClick(chat.window.chat.composer.stop, Qt.MouseButton.LeftButton)
+    qtbot.waitUntil(chat.idle, timeout=PATIENCE_MS)
+    stopped = chat.measured()
+    assert stopped.finish_reason == "cancelled"
+    assert chat.reply.source() == stopped.text != ""
+
+    chat.session.current.max_tokens = 20
+    chat.ask(qtbot, "and more")
+    qtbot.waitUntil(chat.idle, timeout=PATIENCE_MS)
+    following = chat.measured()
+    assert following.finish_reason == "length"
+    assert following.reused_tokens > 0, "the second turn goes on from the first"
+
+
+def test_the_override_switches_mtp_without_loading_again_and_changes_no_word(chat: Home, qtbot: QtBot) -> None:
+    loads = len(chat.loaded)
+    texts = {}
+    for override in ("on", "off", "auto"):
+        chat.session.set_wish(MtpWish(override))  # type: ignore[arg-type]
+        chat.window.new_chat()
+        chat.session.current.max_tokens, chat.session.current.seed = 60, 5
+        chat.ask(qtbot, "neji toro")
+        qtbot.waitUntil(chat.idle, timeout=PATIENCE_MS)
+        reply = chat.measured()
+        assert reply.decision.mode == ("plain" if override == "off" else "mtp")
+        assert (reply.stats.drafted == 0) == (override == "off")
+        texts[override] = reply.text
+    assert len(chat.loaded) == loads
+    assert texts["on"] == texts["off"] == texts["auto"] != ""
+
+
+def test_the_speed_up_appears_once_both_ways_were_timed(chat: Home, qtbot: QtBot) -> None:
+    for override in ("off", "on"):
+        chat.session.set_wish(MtpWish(override))  # type: ignore[arg-type]
+        chat.ask(qtbot, "neji toro")
+        qtbot.waitUntil(chat.idle, timeout=PATIENCE_MS)
+    figure = chat.window.inspector.speed.figure
+    assert figure.heading.text() == "Net speed-up"
+    assert figure.number.text() == f"{chat.session.speed.speed_up:.2f}"
+
+
+@needs_guide
+def test_guide_answers_a_prompt_of_the_empty_page(qtbot: QtBot) -> None:
+    home = Home("guide")
+    try:
+        qtbot.waitUntil(lambda: home.session.info is not None, timeout=PATIENCE_MS)
+        qtbot.mouseClick(home.window.chat.empty.buttons[0], Qt.MouseButton.LeftButton)
+        qtbot.waitUntil(home.idle, timeout=PATIENCE_MS)
+        assert home.measured().finish_reason == "stop"
+        assert len(home.reply.source()) > 20
+        assert home.window.inspector.speed.speed_plot.plot.points("mtp") >= 1
+    finally:
+        home.window.close()
+
+
+def test_w02_the_event_loop_turns_and_the_process_ends_cleanly(constructed: Path, tmp_path: Path) -> None:
+    """A whole run in its own process: start, load, a reply, close.
+
+    The bounds are on the processor time that the window's thread spends in one turn of its event loop. Wall time on
+    a shared machine measures the neighbours. What it cannot see is waiting for the other thread's lock.
+    """
+    run = subprocess.run(
+        [sys.executable, "-m", "tests.app.heartbeat", str(constructed)],
+        cwd=ROOT,
+        env={**os.environ, "FOREWORD_HOME": str(tmp_path), "QT_QPA_PLATFORM": "offscreen"},
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr
+    turns = json.loads(run.stdout.splitlines()[-1])
+    print(turns)
+    assert turns["mlx on the window's thread"] is False
+    assert turns["outcome"] == "done"
+    assert turns["before"]["over 100 ms"] <= 1
+    assert turns["after"]["turns"] > 100
+    assert turns["after"]["p99 ms"] <= 16.0
