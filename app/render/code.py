@@ -138,7 +138,7 @@ class CodeCard(QFrame):
         self._language.setTextFormat(Qt.TextFormat.PlainText)
         self._language.setProperty("tone", "text2")
         self.copy_button = CopyButton(self.code, "Copy code", words=True)
-        self.lower_copy_button = CopyButton(self.code, "Copy code", words=True)
+        self.lower_copy_button: CopyButton | None = None
         self.text = CodeText()
         layout = QVBoxLayout(self)
         layout.setContentsMargins(1, 1, 1, 1)
@@ -152,15 +152,7 @@ class CodeCard(QFrame):
         across.addWidget(self.copy_button)
         layout.addWidget(header)
         layout.addWidget(self.text)
-        self._footer = QWidget()
-        self._footer.setFixedHeight(HEADER_HEIGHT)
-        across = QHBoxLayout(self._footer)
-        across.setContentsMargins(16, 0, 8, 4)
-        across.addStretch(1)
-        across.addWidget(self.lower_copy_button)
-        layout.addWidget(self._footer)
-        self._footer.hide()
-        self.restyle()
+        self._dress()
 
     def code(self) -> str:
         """The code alone, as it is copied."""
@@ -184,7 +176,8 @@ class CodeCard(QFrame):
             self.text.highlighter.set_language(language)
             self.text.highlighter.complete(code)
         self._closed = closed
-        self._footer.setVisible(code.count("\n") >= LONG_LINES)
+        if self.lower_copy_button is None and code.count("\n") >= LONG_LINES:
+            self._add_lower_copy_button()
 
     def end(self) -> QRectF:
         """Where the code ends, in this widget's coordinates."""
@@ -195,10 +188,22 @@ class CodeCard(QFrame):
 
     def restyle(self) -> None:
         """Take the colours and the text size of the current theme."""
-        now = theme.current()
-        self._language.setFont(now.font("ui"))
         self.text.restyle()
+        self._dress()
+
+    def _dress(self) -> None:
+        self._language.setFont(theme.current().font("ui"))
         self.update()
+
+    def _add_lower_copy_button(self) -> None:
+        self.lower_copy_button = CopyButton(self.code, "Copy code", words=True)
+        footer = QWidget()
+        footer.setFixedHeight(HEADER_HEIGHT)
+        across = QHBoxLayout(footer)
+        across.setContentsMargins(16, 0, 8, 4)
+        across.addStretch(1)
+        across.addWidget(self.lower_copy_button)
+        self.layout().addWidget(footer)
 
     def paintEvent(self, event: QPaintEvent) -> None:
         now = theme.current()

@@ -57,6 +57,11 @@ class Highlighter(QSyntaxHighlighter):
         if self._lexer is not None:
             self._run(self._lex_and_colour(self._lexer, code))
 
+    @property
+    def busy(self) -> bool:
+        """Whether the pass over the whole is still going on."""
+        return self._work is not None
+
     def restyle(self) -> None:
         """Take the colours of the current theme."""
         self._formats.clear()

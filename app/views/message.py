@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import ceil
+from math import ceil, inf
 from time import monotonic, perf_counter
 from typing import Literal
 
@@ -36,6 +36,8 @@ BUBBLE_WIDTH = 520
 BUBBLE_RADIUS = 12
 BLOCK_SPACING = 16
 FASTEST_MS, SLOWEST_MS = 33, 250
+TICK_MS = 7  # what drawing may take at once, so that laying out and painting fit into a frame of 16 ms
+CHUNK = 250  # characters
 
 SegmentView = ProseView | CodeCard
 
@@ -92,6 +94,7 @@ class _Bubble(QTextEdit):
         self.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setWordWrapMode(QTextOption.WrapMode.WrapAtWordBoundaryOrAnywhere)
+        self.setLineWrapMode(QTextEdit.LineWrapMode.FixedPixelWidth)  # else every resize would set the width anew
         self.viewport().setAutoFillBackground(False)
         self.document().setDocumentMargin(0)
         self.setViewportMargins(self.ACROSS, self.ABOVE, self.ACROSS, self.BELOW)
@@ -121,11 +124,11 @@ class _Bubble(QTextEdit):
 
     def fit(self, widest: int) -> None:
         """Take the size of the text at a width of at most `widest` pixels."""
-        document, room = self.document(), widest - 2 * self.ACROSS
-        document.setTextWidth(max(1, room))
-        width = min(ceil(document.idealWidth()), room)
-        document.setTextWidth(width)
-        height = ceil(document.size().height())
+        room = max(1, widest - 2 * self.ACROSS)
+        self.setLineWrapColumnOrWidth(room)
+        width = min(ceil(self.document().idealWidth()), room)
+        self.setLineWrapColumnOrWidth(width)
+        height = ceil(self.document().size().height())
         self.setFixedSize(width + 2 * self.ACROSS, height + self.ABOVE + self.BELOW)
 
     def createMimeDataFromSelection(self) -> QMimeData:
@@ -141,7 +144,7 @@ class ReplyView(QWidget):
     """A reply: thought, segments of prose and code, how it ended, and a footer.
 
     Text is drawn at a rate that follows its cost: the next flush is four times as far away as the last one took, at
-    least 33 and at most 250 ms. A reply that was `put_off` is drawn when `flush` is called.
+    least 33 and at most 250 ms. More text than can be drawn in a few milliseconds is drawn bit by bit.
     """
 
     regenerate_requested = Signal()
@@ -166,7 +169,10 @@ class ReplyView(QWidget):
         self._interval = FASTEST_MS
         self._timer = QTimer(self)
         self._timer.setSingleShot(True)
-        self._timer.timeout.connect(self.flush)
+        self._timer.timeout.connect(self._tick)
+        self._placing = QTimer(self)  # fires when what was drawn has been laid out
+        self._placing.setSingleShot(True)
+        self._placing.timeout.connect(self._place_cursor)
         self._thought: Thought | None = None
         self._views: list[SegmentView] = []
         self._ending: QWidget | None = None
@@ -242,8 +248,8 @@ class ReplyView(QWidget):
     def _take(self, thought: str, answer: str) -> None:
         if thought:
             self._thoughts.append(thought)
-        if answer:
-            self._answers.append(answer)
+        for at in range(0, len(answer), CHUNK):
+            self._answers.append(answer[at : at + CHUNK])
 
     def _time_thought(self) -> None:
         """Time the thinking, unless it came in one piece: then it is read from an old chat."""
@@ -255,7 +261,7 @@ class ReplyView(QWidget):
     # -------------------------------------------------------------- drawing
 
     def put_off(self) -> None:
-        """Draw nothing until `flush`: the reply is far up in a long chat."""
+        """Draw nothing by itself any more: whoever keeps the conversation calls `draw`."""
         self._put_off = True
         self._timer.stop()
 
@@ -266,17 +272,28 @@ class ReplyView(QWidget):
         return not drawn or self._drawn_to_end != self._ended
 
     def flush(self) -> None:
-        """Draw everything that has come."""
-        self._put_off = False
+        """Draw everything that has come, however long it takes."""
+        self.draw(budget_ms=inf)
+
+    def draw(self, budget_ms: float) -> None:
+        """Draw what has come, until it is drawn or `budget_ms` are over; `waits` says whether something is left."""
         self._timer.stop()
-        if not self.waits:
-            return
+        if self._ended:
+            self.cursor_mark.hide()
         began = perf_counter()
-        self._draw_thought()
-        self._draw_answer()
-        took = (perf_counter() - began) * 1000
-        self._interval = int(min(max(4 * took, FASTEST_MS), SLOWEST_MS))
-        self._place_cursor()
+        while self.waits:
+            self._draw_thought()
+            self._draw_answer()
+            took = (perf_counter() - began) * 1000
+            self._interval = int(min(max(4 * took, FASTEST_MS), SLOWEST_MS))
+            if took >= budget_ms:
+                break
+        self._placing.start(0)
+
+    def _tick(self) -> None:
+        self.draw(TICK_MS)
+        if self.waits:  # a backlog is worked off half of the time
+            self._schedule(TICK_MS)
 
     def _schedule(self, ms: int) -> None:
         if not self._put_off and (not self._timer.isActive() or self._timer.remainingTime() > ms):
@@ -297,17 +314,21 @@ class ReplyView(QWidget):
             self._thought.setVisible(bool(self.thought().strip()))  # some models open a thought to leave it empty
 
     def _draw_answer(self) -> None:
-        fresh = "".join(self._answers[self._drawn_answers :])
-        self._drawn_answers = len(self._answers)
-        first = self._growing.feed(fresh) if fresh else len(self._growing.segments)
-        if self._ended:
+        """Draw at most `CHUNK` characters more, and the end if nothing follows them."""
+        fresh: list[str] = []
+        while self._drawn_answers < len(self._answers) and sum(map(len, fresh)) < CHUNK:
+            fresh.append(self._answers[self._drawn_answers])
+            self._drawn_answers += 1
+        first = self._growing.feed("".join(fresh)) if fresh else len(self._growing.segments)
+        at_end = self._ended and self._drawn_answers == len(self._answers)
+        if at_end:
             first = min(first, self._growing.finish())
-            self._drawn_to_end = True
         segments = self._growing.segments
         for index in range(first, len(segments)):
             self._draw_segment(index, segments[index])
         self._drop_views(len(segments))
-        if self._ended:
+        if at_end:
+            self._drawn_to_end = True
             for view in self._views:
                 if isinstance(view, ProseView):
                     view.link(self._growing.references)
@@ -341,7 +362,7 @@ class ReplyView(QWidget):
             self._thought.restyle()
         for view in self._views:
             view.restyle()
-        self._place_cursor()
+        self._placing.start(0)
 
     # -------------------------------------------------------------- the stream cursor and the footer
 
@@ -350,7 +371,6 @@ class ReplyView(QWidget):
         self.cursor_mark.setVisible(shown)
         if not shown:
             return
-        self._outer.activate()
         at = QPoint(0, self._column.geometry().top() + 3)
         if self._views:
             view = self._views[-1]

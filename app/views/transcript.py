@@ -128,12 +128,15 @@ class Transcript(QScrollArea):
         most, budget = (AT_ONCE, AT_ONCE_MS) if self._fresh_chat else (len(self._turns), SLICE_MS)
         self._fresh_chat = False
         for _ in range(most):
+            left = budget - (perf_counter() - began) * 1000
+            if left <= 0:
+                break
             if self._undrawn:
-                self._undrawn.pop().flush()
+                self._undrawn[-1].draw(left)
+                if not self._undrawn[-1].waits:
+                    self._undrawn.pop()
             elif self._stale:
                 self._stale.popleft().restyle()
-            if (perf_counter() - began) * 1000 >= budget:
-                break
         if not self._undrawn and not self._stale:
             self._drawer.stop()
 

@@ -1,0 +1,412 @@
+"""What the user wrote, and a reply from its first piece to its end."""
+
+from collections.abc import Iterator
+from itertools import islice, pairwise
+from time import thread_time
+
+import pytest
+from PySide6.QtCore import QEvent, QPointF, Qt, QTimer
+from PySide6.QtGui import QEnterEvent, QGuiApplication
+from PySide6.QtWidgets import QApplication, QLabel, QPushButton, QScrollArea
+from pytestqt.qtbot import QtBot
+
+from app import theme
+from app.render.code import CodeCard
+from app.render.prose import ProseView
+from app.views.figures import duration, figures
+from app.views.message import BUBBLE_WIDTH, ReplyView, UserTurn
+from app.views.thought import Thought
+from engine.types import Decision, ErrorReport, FinishReason, Mode, Receipt, Reply, Snapshot
+
+MARKDOWN = "# Title\n\nSome *words*.\n\n```python\nx = 1\nprint(x)\n```\n\nMore words.\n"
+
+
+def reply_with(
+    stats: Snapshot, *, mode: Mode = "mtp", finish_reason: FinishReason = "stop", prefill_ms: float = 410.0
+) -> Reply:
+    receipt = Receipt({}, {}, "", None, {}, {}, "", "auto", None)
+    return Reply(
+        text="",
+        tokens=(),
+        finish_reason=finish_reason,
+        seed=1,
+        prompt_tokens=10,
+        reused_tokens=0,
+        prefill_ms=prefill_ms,
+        decode_ms=5000.0,
+        stats=stats,
+        decision=Decision(mode, 2 if mode == "mtp" else 0, "", receipt),
+    )
+
+
+MEASURED = Snapshot(tokens=312, rounds=126, drafted=252, evaluated=200, accepted=154, tokens_per_second=58.2)
+
+
+@pytest.fixture
+def reply(qtbot: QtBot) -> Iterator[ReplyView]:
+    """A reply on a page that scrolls, as it stands in a conversation."""
+    page = QScrollArea()
+    qtbot.addWidget(page)
+    page.setWidgetResizable(True)
+    reply = ReplyView()
+    page.setWidget(reply)
+    page.resize(640, 500)
+    page.show()
+    page.setFocus()
+    yield reply
+    page.close()
+
+
+def segment_views(reply: ReplyView) -> list[ProseView | CodeCard]:
+    """The views of prose and code in their order on the page."""
+    found = [v for kind in (ProseView, CodeCard) for v in reply.findChildren(kind) if v.isVisible()]
+    return sorted(found, key=lambda view: view.y())
+
+
+def shown(reply: ReplyView) -> list[str]:
+    views = segment_views(reply)
+    return [v.toPlainText() if isinstance(v, ProseView) else v.text.toPlainText() for v in views]
+
+
+def write(reply: ReplyView, text: str, size: int = 3) -> None:
+    for at in range(0, len(text), size):
+        reply.append(text[at : at + size])
+        reply.flush()
+    QApplication.processEvents()
+
+
+# ------------------------------------------------------------------ the user's turn
+
+
+def test_g02_what_the_user_typed_stays_as_it_was_typed(qtbot: QtBot) -> None:
+    typed = "2*3*4\nline2\n  indented\n# not a title\n<b>x</b> &amp; <|im_end|>"
+    turn = UserTurn(typed)
+    qtbot.addWidget(turn)
+    assert turn.bubble.toPlainText() == typed
+    turn.bubble.selectAll()
+    assert turn.bubble.createMimeDataFromSelection().text() == typed
+
+
+@pytest.mark.parametrize(
+    ("text", "width"), [("short", None), ("long words " * 40, BUBBLE_WIDTH), ("x" * 400, BUBBLE_WIDTH)]
+)
+def test_the_bubble_stands_right_and_is_no_wider_than_its_text(qtbot: QtBot, text: str, width: int | None) -> None:
+    turn = UserTurn(text)
+    qtbot.addWidget(turn)
+    turn.resize(700, 100)
+    turn.show()
+    QApplication.processEvents()
+    bubble = turn.bubble.geometry()
+    assert bubble.right() == turn.rect().right()
+    assert bubble.width() < 120 if width is None else width - 60 < bubble.width() <= width
+    assert bubble.height() >= turn.bubble.document().size().height()
+
+
+# ------------------------------------------------------------------ the reply
+
+
+def test_a_reply_is_a_column_of_prose_and_code(reply: ReplyView) -> None:
+    write(reply, MARKDOWN)
+    reply.finish()
+    reply.flush()
+    QApplication.processEvents()
+    assert [type(view) for view in segment_views(reply)] == [ProseView, CodeCard, ProseView]
+    assert shown(reply) == ["Title\nSome words.", "x = 1\nprint(x)", "More words."]
+
+
+def test_text_appears_by_itself_within_a_quarter_of_a_second(qtbot: QtBot, reply: ReplyView) -> None:
+    reply.append("Hello")
+    assert shown(reply) == []  # not once for every piece
+    qtbot.waitUntil(lambda: shown(reply) == ["Hello"], timeout=1000)
+
+
+def test_copying_gives_the_markdown_source(qtbot: QtBot, reply: ReplyView) -> None:
+    reply.append(MARKDOWN)
+    reply.finish()
+    assert reply.source() == MARKDOWN
+    qtbot.mouseClick(reply.footer.copy_button, Qt.MouseButton.LeftButton)
+    assert QGuiApplication.clipboard().text() == MARKDOWN
+
+
+@pytest.mark.parametrize("ending", ["x = 1", "x = 1\n", "x = 1\n```", "x = 1\n```\n", "x = 1\n`", "x = 1\n``"])
+def test_g04_the_end_of_the_stream_keeps_every_character_and_shows_no_cursor(
+    qtbot: QtBot, reply: ReplyView, ending: str
+) -> None:
+    text = "Look:\n\n```py\n" + ending
+    write(reply, text, size=1)
+    assert reply.cursor_mark.isVisible()
+    reply.finish()
+    reply.flush()
+    assert not reply.cursor_mark.isVisible()
+    assert reply.source() == text
+    (card,) = [view for view in segment_views(reply) if isinstance(view, CodeCard)]
+    code = ending.removesuffix("\n").removesuffix("\n```")
+    assert card.text.toPlainText() == code
+    qtbot.mouseClick(card.copy_button, Qt.MouseButton.LeftButton)
+    assert QGuiApplication.clipboard().text() == code
+
+
+def test_the_cursor_stands_behind_the_last_letter(reply: ReplyView) -> None:
+    write(reply, "Words")
+    mark, view = reply.cursor_mark.geometry(), segment_views(reply)[-1]
+    end = view.mapTo(reply, view.end().center().toPoint())
+    assert 0 <= mark.left() - end.x() <= 6
+    assert abs(mark.center().y() - end.y()) <= 2
+    write(reply, " and more")
+    assert reply.cursor_mark.geometry().left() > mark.left()
+
+
+def test_a_line_that_turns_into_code_leaves_no_prose_behind(reply: ReplyView) -> None:
+    write(reply, "```py x\n", size=1)
+    write(reply, "y", size=1)
+    assert [type(view) for view in segment_views(reply)] == [CodeCard]
+    assert shown(reply) == ["y"]
+
+
+def test_a_link_is_mended_when_its_target_comes_at_the_end(reply: ReplyView) -> None:
+    write(reply, "See [the page][p].\n\nMore.\n\n[p]: https://example.org/\n")
+    reply.finish()
+    reply.flush()
+    assert "the page" in shown(reply)[0]
+    assert "[" not in shown(reply)[0]
+
+
+def test_g13_a_theme_change_in_mid_stream_loses_nothing(reply: ReplyView) -> None:
+    write(reply, MARKDOWN[:40])
+    theme.show(theme.Theme(dark=True, text_scale=1.3))
+    reply.restyle()
+    write(reply, MARKDOWN[40:])
+    reply.finish()
+    reply.flush()
+    assert shown(reply) == ["Title\nSome words.", "x = 1\nprint(x)", "More words."]
+    assert reply.source() == MARKDOWN
+
+
+# ------------------------------------------------------------------ thinking
+
+
+def thought_of(reply: ReplyView) -> Thought:
+    (thought,) = reply.findChildren(Thought)
+    return thought
+
+
+def test_thinking_is_folded_under_one_line_and_never_shows_its_tags(qtbot: QtBot, reply: ReplyView) -> None:
+    write(reply, "<think>Let me *see*.")
+    assert shown(reply) == []
+    assert thought_of(reply).words == "Thinking…"
+    write(reply, "</think>\n\nThe answer.")
+    reply.finish()
+    reply.flush()
+    assert shown(reply) == ["The answer."]
+    assert thought_of(reply).words.startswith("Thought for ")
+    assert (reply.thought(), reply.source()) == ("Let me *see*.", "The answer.")
+    qtbot.mouseClick(thought_of(reply).line, Qt.MouseButton.LeftButton)
+    QApplication.processEvents()
+    assert shown(reply) == ["Let me see.", "The answer."] or shown(reply) == ["The answer.", "Let me see."]
+
+
+def test_th01_a_prompt_that_opened_the_thought(reply: ReplyView) -> None:
+    reply.begin(opened_thinking=True)
+    write(reply, "plan</think>\n\nHi")
+    assert shown(reply) == ["Hi"]
+    assert reply.thought() == "plan"
+
+
+def test_th03_thinking_that_was_cut_off_is_kept_and_marked(reply: ReplyView) -> None:
+    write(reply, "<think>half a thou")
+    reply.mark("stopped")
+    reply.flush()
+    assert reply.thought() == "half a thou"
+    assert thought_of(reply).words.endswith("cut off")
+
+
+def test_th05_an_answer_without_tags_is_an_answer(reply: ReplyView) -> None:
+    write(reply, "Hello")
+    reply.finish()
+    reply.flush()
+    assert shown(reply) == ["Hello"]
+    assert reply.findChildren(Thought) == []
+
+
+def test_a_thought_left_empty_shows_nothing(reply: ReplyView) -> None:
+    write(reply, "<think>\n\n</think>\n\nHi")
+    assert not any(thought.isVisible() for thought in reply.findChildren(Thought))
+
+
+def test_a_reply_from_an_old_chat_claims_no_duration(reply: ReplyView) -> None:
+    reply.append("<think>plan</think>\n\nHi")
+    reply.finish()
+    reply.flush()
+    assert thought_of(reply).words == "Thought"
+
+
+# ------------------------------------------------------------------ endings and figures
+
+
+def test_g14_a_stopped_reply_keeps_its_text_and_says_so(reply: ReplyView) -> None:
+    write(reply, "Half a sent")
+    reply.mark("stopped")
+    reply.flush()
+    QApplication.processEvents()
+    assert shown(reply) == ["Half a sent"]
+    assert "Stopped" in [label.text() for label in reply.findChildren(QLabel) if label.isVisible()]
+    assert not reply.writing
+
+
+def test_a_failed_reply_says_what_happened_and_offers_one_action(qtbot: QtBot, reply: ReplyView) -> None:
+    write(reply, "Half a sent")
+    error = ErrorReport("memory", "The Mac ran out of memory.", "What was written is kept.", "Close other apps.")
+    reply.mark("failed", error, "Try again")
+    QApplication.processEvents()
+    words = " ".join(label.text() for label in reply.findChildren(QLabel) if label.isVisible())
+    assert words == "The Mac ran out of memory. What was written is kept. Close other apps."
+    (button,) = [b for b in reply.findChildren(QPushButton) if b.isVisible()]
+    with qtbot.waitSignal(reply.action_requested):
+        qtbot.mouseClick(button, Qt.MouseButton.LeftButton)
+    assert shown(reply) == ["Half a sent"]
+
+
+def test_the_figures_stand_in_the_order_of_the_look() -> None:
+    assert figures(reply_with(MEASURED), 1.55) == [
+        *("58 tok/s", "312 tokens", "first token 0.41 s", "1.55× plain", "77 % accepted", "ended")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("reply", "speed_up", "words"),
+    [
+        (reply_with(Snapshot()), None, ["ended"]),
+        (
+            reply_with(Snapshot(tokens=1), finish_reason="length"),
+            None,
+            ["1 token", "first token 0.41 s", "reached the length limit"],
+        ),
+        (reply_with(Snapshot(), prefill_ms=0.0, finish_reason="cancelled"), 1.5, ["1.50× plain", "stopped"]),
+        (
+            reply_with(Snapshot(tokens=2, tokens_per_second=3.14), mode="plain"),
+            1.0,
+            ["3.1 tok/s", "2 tokens", "first token 0.41 s", "ended"],
+        ),
+    ],
+)
+def test_what_was_not_measured_is_left_out(reply: Reply, speed_up: float | None, words: list[str]) -> None:
+    assert figures(reply, speed_up) == words
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"), [(0.0, "0.1 s"), (0.44, "0.4 s"), (6.2, "6 s"), (59.6, "1 min 0 s"), (65, "1 min 5 s")]
+)
+def test_a_duration_in_words(seconds: float, words: str) -> None:
+    assert duration(seconds) == words
+
+
+def test_the_footer_is_seen_under_the_pointer_or_the_focus_and_keeps_its_height(qtbot: QtBot, reply: ReplyView) -> None:
+    write(reply, "Words")
+    reply.finish(reply_with(MEASURED))
+    reply.flush()
+    height = reply.footer.height()
+    assert height == 28
+    assert not reply.footer.shown
+    enter = QEnterEvent(QPointF(5, 5), QPointF(5, 5), QPointF(5, 5))
+    QApplication.sendEvent(reply, enter)
+    assert reply.footer.shown
+    assert reply.footer.words.startswith("58 tok/s")
+    QApplication.sendEvent(reply, QEvent(QEvent.Type.Leave))
+    assert not reply.footer.shown
+    reply.footer.regenerate_button.setFocus(Qt.FocusReason.TabFocusReason)
+    assert reply.footer.shown
+    assert reply.footer.height() == height
+
+
+def test_regenerate_is_asked_for(qtbot: QtBot, reply: ReplyView) -> None:
+    reply.finish(reply_with(MEASURED))
+    with qtbot.waitSignal(reply.regenerate_requested):
+        qtbot.mouseClick(reply.footer.regenerate_button, Qt.MouseButton.LeftButton)
+
+
+def test_a01_every_control_has_a_name(reply: ReplyView) -> None:
+    write(reply, "<think>a</think>" + MARKDOWN)
+    reply.mark("failed", ErrorReport("x", "It failed."), "Try again")
+    reply.flush()
+    controls = [*reply.findChildren(QPushButton), *segment_views(reply), reply.footer.copy_button]
+    controls += [reply.footer.regenerate_button, thought_of(reply).line]
+    controls += [card.copy_button for card in reply.findChildren(CodeCard)]
+    controls += [card.text for card in reply.findChildren(CodeCard)]
+    assert [type(c).__name__ for c in controls if not c.accessibleName() and not isinstance(c, CodeCard)] == []
+
+
+# ------------------------------------------------------------------ cost
+
+
+class Heart:
+    """A 10 ms timer; `gaps` between its beats, in seconds of processor time of this thread, sorted.
+
+    The clock would also count what other programs take of the machine, and they must not decide a test.
+    """
+
+    def __init__(self) -> None:
+        self._beats = [thread_time()]
+        self._timer = QTimer(interval=10)
+        self._timer.timeout.connect(lambda: self._beats.append(thread_time()))
+        self._timer.start()
+
+    def stop(self) -> list[float]:
+        self._timer.stop()
+        return sorted(later - earlier for earlier, later in pairwise(self._beats))
+
+
+SENTENCE = "A sentence of *many* words that goes on for a while, with `code` in it and a [link](https://example.org). "
+CODE = "```python\ndef words(text: str) -> list[str]:  # all of them\n" + "    return text.split()\n" * 9 + "```"
+TABLE = "| a | b |\n|---|---|\n" + "| harbour | 41 |\n" * 5
+PART = f"## Heading\n\n{SENTENCE * 5}\n\n- {SENTENCE}\n- {SENTENCE}\n\n{SENTENCE * 3}\n\n{CODE}\n\n{TABLE}\n> {SENTENCE}\n\n"
+TOKENS = [((PART * 200)[: 5000 * 4])[at : at + 4] for at in range(0, 5000 * 4, 4)]
+
+
+@pytest.fixture
+def warm(reply: ReplyView) -> None:
+    """The first use of a lexer costs once in the life of a process."""
+    CodeCard().show_code("x", "python", closed=True)
+
+
+def test_g06_5000_tokens_at_2700_a_second_leave_every_frame_its_time(
+    qtbot: QtBot, reply: ReplyView, warm: None
+) -> None:
+    left = iter(TOKENS)
+    bridge = QTimer(interval=33)
+    bridge.timeout.connect(lambda: reply.append("".join(islice(left, 90))))
+    bridge.start()
+    heart = Heart()
+    qtbot.waitUntil(lambda: len(reply.source()) == 20000, timeout=20000)
+    bridge.stop()
+    reply.finish()
+    qtbot.waitUntil(lambda: not reply.waits)
+    gaps = heart.stop()
+    assert reply.source() == "".join(TOKENS)
+    assert len(gaps) > 100
+    assert gaps[int(len(gaps) * 0.99)] < 0.016
+    assert gaps[-1] < 0.1
+
+
+def test_g06_5000_tokens_at_once_do_not_freeze_the_window(qtbot: QtBot, reply: ReplyView, warm: None) -> None:
+    heart = Heart()
+    for token in TOKENS:
+        reply.append(token)
+    reply.finish()
+    qtbot.waitUntil(lambda: not reply.waits, timeout=20000)
+    assert heart.stop()[-1] < 0.1
+    assert "".join(shown(reply)).count("many words") == reply.source().count("*many* words")
+
+
+def test_th07_a_thought_of_20000_tokens_does_not_freeze_the_window(qtbot: QtBot, reply: ReplyView) -> None:
+    reply.append("<think>")
+    reply.flush()
+    longest = 0.0
+    for number in range(200):
+        if number == 100:
+            thought_of(reply).line.setChecked(True)
+        began = thread_time()
+        reply.append("A thought that goes on for a while, and on.\n\n" * 8)
+        reply.flush()
+        QApplication.processEvents()
+        longest = max(longest, thread_time() - began)
+    assert longest < 0.1

@@ -1,0 +1,233 @@
+"""The column of turns: where it stands, and where the reader is."""
+
+from time import thread_time
+
+import pytest
+from PySide6.QtCore import QPoint, QPointF, Qt
+from PySide6.QtGui import QWheelEvent
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication
+from pytestqt.qtbot import QtBot
+
+from app import theme
+from app.render.prose import ProseView
+from app.views.message import ReplyView, UserTurn
+from app.views.transcript import COLUMN, MARGIN, NARROW_MARGIN, Transcript
+
+PARAGRAPH = "Words of a paragraph that goes on for long enough to be wrapped in a column of any width.\n\n"
+
+
+@pytest.fixture
+def transcript(qtbot: QtBot) -> Transcript:
+    transcript = Transcript()
+    qtbot.addWidget(transcript)
+    transcript.resize(900, 500)
+    transcript.show()
+    return transcript
+
+
+def settle() -> None:
+    """Let layouts that were asked for take place."""
+    for _ in range(3):
+        QApplication.processEvents()
+
+
+def write(reply: ReplyView, text: str) -> None:
+    reply.append(text)
+    reply.flush()
+    settle()
+
+
+def wheel(transcript: Transcript, pixels: int) -> None:
+    """Turn the wheel over the middle of the text, as a reader does; positive is up."""
+    middle = transcript.viewport().rect().center()
+    over = transcript.viewport().childAt(middle) or transcript.viewport()
+    at = QPointF(over.mapFrom(transcript.viewport(), middle))
+    event = QWheelEvent(
+        *(at, over.mapToGlobal(at), QPoint(0, pixels), QPoint(0, pixels * 8), Qt.MouseButton.NoButton),
+        *(Qt.KeyboardModifier.NoModifier, Qt.ScrollPhase.NoScrollPhase, False),
+    )
+    QApplication.sendEvent(over, event)
+    settle()
+
+
+def at_end(transcript: Transcript) -> bool:
+    bar = transcript.verticalScrollBar()
+    return bar.value() == bar.maximum()
+
+
+@pytest.mark.parametrize(
+    ("width", "expected"), [(1200, COLUMN), (700, 700 - 2 * MARGIN), (400, 400 - 2 * NARROW_MARGIN)]
+)
+def test_the_column_is_centred_and_at_most_760_wide(transcript: Transcript, width: int, expected: int) -> None:
+    transcript.resize(width, 500)
+    reply = transcript.add_reply()
+    write(reply, PARAGRAPH * 40)
+    assert reply.width() == expected
+    left = reply.mapTo(transcript, QPoint(0, 0)).x()
+    assert abs(left - (width - expected) // 2) <= 1
+
+
+def test_turns_stand_20_pixels_apart_in_their_order(transcript: Transcript) -> None:
+    user = transcript.add_user("Hello")
+    reply = transcript.add_reply()
+    write(reply, "Hi")
+    assert transcript.turns == [user, reply]
+    assert reply.y() - (user.y() + user.height()) == 20
+
+
+def test_a_growing_reply_is_followed(transcript: Transcript) -> None:
+    transcript.add_user("Hello")
+    reply = transcript.add_reply()
+    for _ in range(30):
+        write(reply, PARAGRAPH)
+        assert at_end(transcript)
+    assert transcript.verticalScrollBar().maximum() > 0
+    assert not transcript.jump_button.isVisible()
+
+
+def test_g10_a_reader_who_scrolls_up_is_left_alone(qtbot: QtBot, transcript: Transcript) -> None:
+    transcript.add_user("Hello")
+    reply = transcript.add_reply()
+    write(reply, PARAGRAPH * 30)
+    (view,) = reply.findChildren(ProseView)
+    wheel(transcript, 200)
+    position = transcript.verticalScrollBar().value()
+    assert not transcript.following
+    assert transcript.jump_button.isVisible()
+    cursor = view.textCursor()
+    cursor.setPosition(5)
+    cursor.setPosition(20, cursor.MoveMode.KeepAnchor)
+    view.setTextCursor(cursor)
+    settle()
+    assert transcript.verticalScrollBar().value() == position
+    selected = view.textCursor().selectedText()
+    for _ in range(10):
+        write(reply, PARAGRAPH)
+    assert transcript.verticalScrollBar().value() == position
+    assert view.textCursor().selectedText() == selected
+    qtbot.mouseClick(transcript.jump_button, Qt.MouseButton.LeftButton)
+    settle()
+    assert at_end(transcript)
+    write(reply, PARAGRAPH)
+    assert at_end(transcript)
+    assert not transcript.jump_button.isVisible()
+
+
+def test_following_resumes_when_the_reader_comes_back_to_the_end(transcript: Transcript) -> None:
+    reply = transcript.add_reply()
+    write(reply, PARAGRAPH * 30)
+    wheel(transcript, 100)
+    assert not transcript.following
+    wheel(transcript, -400)
+    assert transcript.following
+    write(reply, PARAGRAPH)
+    assert at_end(transcript)
+
+
+def test_the_end_key_goes_to_the_end(transcript: Transcript) -> None:
+    reply = transcript.add_reply()
+    write(reply, PARAGRAPH * 30)
+    QTest.keyClick(transcript, Qt.Key.Key_Home)
+    assert transcript.verticalScrollBar().value() == 0
+    assert not transcript.following
+    QTest.keyClick(transcript, Qt.Key.Key_End)
+    assert at_end(transcript)
+    assert transcript.following
+
+
+def test_sending_goes_to_the_end(transcript: Transcript) -> None:
+    write(transcript.add_reply(), PARAGRAPH * 30)
+    wheel(transcript, 300)
+    transcript.add_user("Another question")
+    settle()
+    assert at_end(transcript)
+
+
+def test_another_width_keeps_the_turn_that_is_read(transcript: Transcript) -> None:
+    replies = transcript.set_chat([(f"question {n}", PARAGRAPH * 3) for n in range(12)])
+    for reply in replies:
+        reply.flush()
+    settle()
+    wheel(transcript, 1500)
+    top = transcript.verticalScrollBar().value()
+    read = next(turn for turn in transcript.turns if turn.y() + turn.height() > top)
+    for width in (500, 1100, 640):
+        transcript.resize(width, 500)
+        settle()
+        top = transcript.verticalScrollBar().value()
+        assert read.y() <= top < read.y() + read.height() + 20
+    assert not transcript.following
+
+
+def test_another_width_stays_at_the_end(transcript: Transcript) -> None:
+    write(transcript.add_reply(), PARAGRAPH * 30)
+    for width in (500, 1100):
+        transcript.resize(width, 500)
+        settle()
+        assert at_end(transcript)
+
+
+def test_clearing_takes_every_turn_away(transcript: Transcript) -> None:
+    transcript.set_chat([("a", PARAGRAPH * 20)] * 3)
+    transcript.clear()
+    settle()
+    assert transcript.turns == []
+    assert transcript.verticalScrollBar().maximum() == 0
+
+
+def test_a_new_theme_reaches_what_is_in_sight_at_once_and_the_rest_in_time(
+    qtbot: QtBot, transcript: Transcript
+) -> None:
+    replies = transcript.set_chat([(f"question {n}", PARAGRAPH * 3) for n in range(12)])
+    for reply in replies:
+        reply.flush()
+    settle()
+    theme.show(theme.Theme(dark=True))
+    dark = theme.Theme(dark=True).hex("text")
+    assert colour(replies[-1]) == dark
+    qtbot.waitUntil(lambda: all(colour(reply) == dark for reply in replies))
+
+
+def colour(reply: ReplyView) -> str:
+    view = reply.findChildren(ProseView)[0]
+    return view.document().begin().charFormat().foreground().color().name().upper()
+
+
+def test_what_a_reply_asks_for_comes_out_with_the_reply(qtbot: QtBot, transcript: Transcript) -> None:
+    reply = transcript.add_reply()
+    with qtbot.waitSignal(transcript.regenerate_requested) as caught:
+        reply.regenerate_requested.emit()
+    assert caught.args == [reply]
+    with qtbot.waitSignal(transcript.link_activated) as link:
+        reply.link_activated.emit("https://example.org/")
+    assert link.args == ["https://example.org/"]
+
+
+def test_g07_a_long_chat_shows_its_end_first_and_never_freezes_the_window(qtbot: QtBot, transcript: Transcript) -> None:
+    """500 messages. Bounds are processor time of this thread; see the first sight and every slice after it."""
+    answer = PARAGRAPH * 4 + "- one\n- two\n\n```python\nx = 1\n```\n"
+    began = thread_time()
+    replies = transcript.set_chat([(f"question {n}", answer) for n in range(250)])
+    settle()
+    assert thread_time() - began < 1.0
+    assert not replies[-1].waits
+    assert at_end(transcript)
+    longest = 0.0
+    while any(reply.waits for reply in replies):
+        began = thread_time()
+        QApplication.processEvents()
+        longest = max(longest, thread_time() - began)
+        assert at_end(transcript)
+    assert longest < 0.1
+    assert [type(turn) for turn in transcript.turns[:2]] == [UserTurn, ReplyView]
+
+
+def test_g07_one_reply_of_a_megabyte_is_drawn_bit_by_bit(qtbot: QtBot, transcript: Transcript) -> None:
+    transcript.set_chat([("question", PARAGRAPH * 11000)])
+    longest = 0.0
+    for _ in range(60):
+        began = thread_time()
+        QTest.qWait(5)
+        longest = max(longest, thread_time() - began)
+    assert longest < 0.1
