@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import ceil, inf
 from time import monotonic, perf_counter
 from typing import Literal
@@ -19,7 +20,7 @@ from PySide6.QtGui import (
     QTextOption,
     QWheelEvent,
 )
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QTextEdit, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QSizePolicy, QTextEdit, QVBoxLayout, QWidget
 
 from app import theme
 from app.render.code import CodeCard
@@ -47,6 +48,8 @@ class UserTurn(QWidget):
 
     def __init__(self, text: str, parent: QWidget | None = None) -> None:
         super().__init__(parent)
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        self.setMinimumWidth(1)  # what stands in it adapts, and must not keep the window wide
         self.bubble = _Bubble(text)
         across = QHBoxLayout(self)
         across.setContentsMargins(0, 0, 0, 0)
@@ -140,6 +143,15 @@ class _Bubble(QTextEdit):
         event.ignore()
 
 
+@dataclass(frozen=True)
+class ReadingMark:
+    """A place in a reply: a character of prose, or the top of a code card, and pixels below it."""
+
+    view: SegmentView
+    position: int
+    below: int
+
+
 class ReplyView(QWidget):
     """A reply: thought, segments of prose and code, how it ended, and a footer.
 
@@ -155,6 +167,8 @@ class ReplyView(QWidget):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setAccessibleName("Reply")
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        self.setMinimumWidth(1)  # what stands in it adapts, and must not keep the window wide
         self._thinking = Thinking()
         self._began_thinking: float | None = None
         self._thought_seconds: float | None = None
@@ -257,6 +271,26 @@ class ReplyView(QWidget):
             self._began_thinking = self._began_thinking or monotonic()
         elif self._began_thinking is not None and self._thought_seconds is None:
             self._thought_seconds = monotonic() - self._began_thinking
+
+    # -------------------------------------------------------------- where the reader is
+
+    def mark_at(self, y: int) -> ReadingMark | None:
+        """What stands at the height `y`: it is found again after the reply has grown or taken another width."""
+        view = next((view for view in reversed(self._views) if view.y() <= y), None)
+        if not isinstance(view, ProseView):
+            return None if view is None else ReadingMark(view, 0, y - view.y())
+        cursor = view.cursorForPosition(QPoint(0, y - view.y()))
+        return ReadingMark(view, cursor.position(), y - view.y() - view.cursorRect(cursor).top())
+
+    def height_of(self, mark: ReadingMark) -> int | None:
+        """Where the text of the mark stands now, None if it is gone."""
+        if mark.view not in self._views:
+            return None
+        if not isinstance(mark.view, ProseView):
+            return mark.view.y() + mark.below
+        cursor = mark.view.textCursor()
+        cursor.setPosition(min(mark.position, mark.view.document().characterCount() - 1))
+        return mark.view.y() + mark.view.cursorRect(cursor).top() + mark.below
 
     # -------------------------------------------------------------- drawing
 
@@ -383,7 +417,8 @@ class ReplyView(QWidget):
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
-        self._place_cursor()
+        if self.writing:
+            self._place_cursor()
 
     def enterEvent(self, event: QEnterEvent) -> None:
         self.footer.reveal(self._ended)

@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QFrame, QScrollArea, QVBoxLayout, QWidget
 
 from app import theme
 from app.render.buttons import RoundButton
-from app.views.message import ReplyView, UserTurn
+from app.views.message import ReadingMark, ReplyView, UserTurn
 
 COLUMN = 760
 MARGIN, NARROW_MARGIN, NARROW = 40, 20, 480
@@ -46,6 +46,8 @@ class Transcript(QScrollArea):
         self._column = QVBoxLayout(self._page)
         self._column.setSpacing(TURN_SPACING)
         self._column.addStretch(1)
+        # The page grows before its turns are placed: else every turn would be squeezed for a moment.
+        self._column.setSizeConstraint(QVBoxLayout.SizeConstraint.SetMinimumSize)
         self.setWidget(self._page)
         self._turns: list[UserTurn | ReplyView] = []
         self._undrawn: deque[ReplyView] = deque()
@@ -55,7 +57,9 @@ class Transcript(QScrollArea):
         self._drawer.setInterval(0)
         self._drawer.timeout.connect(self._draw_some)
         self._following = True
-        self._anchor: tuple[QWidget, float] | None = None
+        self._read_turn: UserTurn | ReplyView | None = None
+        self._read_mark: ReadingMark | None = None
+        self._read_below = 0
         self.jump_button = RoundButton("arrow-down", "Jump to the end")
         self.jump_button.setParent(self)
         self.jump_button.clicked.connect(self.jump_to_end)
@@ -106,7 +110,7 @@ class Transcript(QScrollArea):
             turn.hide()
             turn.deleteLater()
         self._turns.clear()
-        self._anchor = None
+        self._read_turn = self._read_mark = None
         self._follow(True)
 
     @property
@@ -171,23 +175,21 @@ class Transcript(QScrollArea):
         bar = self.verticalScrollBar()
         position = bar.sliderPosition()
         self._follow(position >= bar.maximum() - NEAR_END)
-        self._anchor = next(
-            (
-                (turn, (position - turn.y()) / max(1, turn.height()))
-                for turn in self._turns
-                if turn.y() + turn.height() > position
-            ),
-            None,
-        )
+        turn = next((turn for turn in self._turns if turn.y() + turn.height() > position), None)
+        self._read_turn = turn
+        self._read_below = position - turn.y() if turn else 0
+        self._read_mark = turn.mark_at(self._read_below) if isinstance(turn, ReplyView) else None
 
     def _hold(self) -> None:
-        """The height has changed: stay at the end, or with the turn that the reader looks at."""
+        """The height has changed: stay at the end, or with what the reader looks at."""
         bar = self.verticalScrollBar()
         if self._following:
             bar.setValue(bar.maximum())
-        elif self._anchor is not None:
-            turn, share = self._anchor
-            bar.setValue(round(turn.y() + share * turn.height()))
+        elif self._read_turn is not None:
+            below: int | None = None
+            if self._read_mark is not None and isinstance(self._read_turn, ReplyView):
+                below = self._read_turn.height_of(self._read_mark)
+            bar.setValue(self._read_turn.y() + (self._read_below if below is None else below))
 
     # -------------------------------------------------------------- Qt's own methods
 

@@ -13,6 +13,7 @@ from app import theme
 from app.render.prose import ProseView
 from app.views.message import ReplyView, UserTurn
 from app.views.transcript import COLUMN, MARGIN, NARROW_MARGIN, Transcript
+from engine.types import ErrorReport
 
 PARAGRAPH = "Words of a paragraph that goes on for long enough to be wrapped in a column of any width.\n\n"
 
@@ -28,7 +29,7 @@ def transcript(qtbot: QtBot) -> Transcript:
 
 def settle() -> None:
     """Let layouts that were asked for take place."""
-    for _ in range(3):
+    for _ in range(10):  # a text that grows, its reply, the column, the scroll bar
         QApplication.processEvents()
 
 
@@ -39,15 +40,23 @@ def write(reply: ReplyView, text: str) -> None:
 
 
 def wheel(transcript: Transcript, pixels: int) -> None:
-    """Turn the wheel over the middle of the text, as a reader does; positive is up."""
+    """Turn the wheel over the middle of the text; positive is up.
+
+    Qt hands a wheel event on from widget to widget until one takes it, but only a real one: here that is done by hand.
+    """
     middle = transcript.viewport().rect().center()
-    over = transcript.viewport().childAt(middle) or transcript.viewport()
-    at = QPointF(over.mapFrom(transcript.viewport(), middle))
-    event = QWheelEvent(
-        *(at, over.mapToGlobal(at), QPoint(0, pixels), QPoint(0, pixels * 8), Qt.MouseButton.NoButton),
-        *(Qt.KeyboardModifier.NoModifier, Qt.ScrollPhase.NoScrollPhase, False),
-    )
-    QApplication.sendEvent(over, event)
+    over = transcript.viewport().childAt(middle)
+    while over is not None:
+        at = QPointF(over.mapFrom(transcript, middle))
+        event = QWheelEvent(
+            *(at, over.mapToGlobal(at), QPoint(), QPoint(0, pixels * 2), Qt.MouseButton.NoButton),
+            *(Qt.KeyboardModifier.NoModifier, Qt.ScrollPhase.NoScrollPhase, False),
+        )
+        event.ignore()
+        QApplication.sendEvent(over, event)
+        if event.isAccepted():
+            break
+        over = over.parentWidget()
     settle()
 
 
@@ -166,6 +175,18 @@ def test_another_width_stays_at_the_end(transcript: Transcript) -> None:
         transcript.resize(width, 500)
         settle()
         assert at_end(transcript)
+
+
+def test_a_long_message_does_not_keep_the_column_wide(transcript: Transcript) -> None:
+    user = transcript.add_user("long words " * 60)
+    reply = transcript.add_reply()
+    write(reply, "```\n" + "x" * 300 + "\n```\n\n" + "w" * 300)
+    reply.mark("failed", ErrorReport("x", "It failed. " * 30), "Try again")
+    settle()
+    transcript.resize(360, 500)
+    settle()
+    assert user.width() == reply.width() == 360 - 2 * NARROW_MARGIN
+    assert user.bubble.width() <= user.width()
 
 
 def test_clearing_takes_every_turn_away(transcript: Transcript) -> None:
