@@ -358,7 +358,8 @@ class Heart:
 SENTENCE = "A sentence of *many* words that goes on for a while, with `code` in it and a [link](https://example.org). "
 CODE = "```python\ndef words(text: str) -> list[str]:  # all of them\n" + "    return text.split()\n" * 9 + "```"
 TABLE = "| a | b |\n|---|---|\n" + "| harbour | 41 |\n" * 5
-PART = f"## Heading\n\n{SENTENCE * 5}\n\n- {SENTENCE}\n- {SENTENCE}\n\n{SENTENCE * 3}\n\n{CODE}\n\n{TABLE}\n> {SENTENCE}\n\n"
+LIST = f"- {SENTENCE}\n- {SENTENCE}\n"
+PART = f"## Heading\n\n{SENTENCE * 5}\n\n{LIST}\n{SENTENCE * 3}\n\n{CODE}\n\n{TABLE}\n> {SENTENCE}\n\n"
 TOKENS = [((PART * 200)[: 5000 * 4])[at : at + 4] for at in range(0, 5000 * 4, 4)]
 
 

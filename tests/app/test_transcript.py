@@ -3,7 +3,7 @@
 from time import thread_time
 
 import pytest
-from PySide6.QtCore import QPoint, QPointF, Qt
+from PySide6.QtCore import QEvent, QPoint, QPointF, Qt
 from PySide6.QtGui import QWheelEvent
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
@@ -24,6 +24,9 @@ def transcript(qtbot: QtBot) -> Transcript:
     qtbot.addWidget(transcript)
     transcript.resize(900, 500)
     transcript.show()
+    settle()
+    # The widgets of the test before are taken down now, not while something is timed.
+    QApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete.value)
     return transcript
 
 
