@@ -10,7 +10,6 @@ import logging
 import sys
 import threading
 import traceback
-from pathlib import Path
 from types import TracebackType
 
 from app import paths
@@ -20,26 +19,26 @@ log = logging.getLogger(__name__)
 _LARGEST_LOG = 1_000_000
 
 
-def install() -> Path | None:
+def install() -> None:
     """Send the log, unhandled exceptions of every thread, and hard crashes to the log file.
 
-    Returns the file, or None where none can be written; then the log goes to stderr.
+    Where none can be written, the log goes to stderr.
     """
     file = paths.log_file()
+    handler: logging.Handler
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         if file.exists() and file.stat().st_size > _LARGEST_LOG:
             file.replace(file.with_suffix(".old.log"))
-        handler: logging.Handler = logging.FileHandler(file, encoding="utf-8", delay=True)
+        handler = logging.FileHandler(file, encoding="utf-8", delay=True)
         faulthandler.enable(file.open("a", encoding="utf-8"))
     except OSError:
-        handler, file = logging.StreamHandler(), None
+        handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     logging.getLogger("app").addHandler(handler)
     logging.getLogger("engine").addHandler(handler)
     sys.excepthook = _unhandled
     threading.excepthook = _unhandled_in_thread
-    return file
 
 
 def _unhandled(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
@@ -63,8 +62,8 @@ def tell(error: BaseException) -> None:
     try:
         from PySide6.QtWidgets import QApplication, QMessageBox
 
-        application = QApplication.instance() or QApplication([])
-        if application.platformName() != "offscreen":
+        qt = QApplication.instance() or QApplication([])
+        if qt is not None and QApplication.platformName() != "offscreen":
             QMessageBox.critical(None, "Foreword", words)
     except Exception:
         log.exception("the dialog could not be shown either")

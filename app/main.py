@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import signal
 import sys
 from collections.abc import Sequence
 
@@ -60,6 +61,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         bridge = Bridge(make_worker)
         window = build(Settings.load(paths.settings_file()), bridge)
         qt.aboutToQuit.connect(bridge.shutdown)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda *_: window.close())  # heard at the bridge's next tick
         window.show()
     except Exception as error:
         crash.tell(error)

@@ -112,13 +112,12 @@ class SpeedLog:
 
     @property
     def mtp_speed(self) -> float | None:
-        """Tokens/s with MTP: of the reply being written once it is long enough, else over this run's replies."""
-        snapshot = self.snapshot
-        if self.live and self.decision is not None and self.decision.mode == "mtp":
-            long_enough = snapshot is not None and snapshot.tokens >= MEASURED_TOKENS
-            if long_enough and snapshot is not None and snapshot.tokens_per_second is not None:
-                return snapshot.tokens_per_second
-        return self.rates["mtp"].tokens_per_second
+        """Tokens/s with MTP over every such reply of this run, the running one included once it is long enough."""
+        rate, running = self.rates["mtp"], self.snapshot
+        with_mtp = self.live and self.decision is not None and self.decision.mode == "mtp"
+        if with_mtp and running is not None and running.tokens >= MEASURED_TOKENS:
+            rate = Rate(rate.tokens + running.tokens - 1, rate.ms + running.decode_ms)
+        return rate.tokens_per_second
 
     @property
     def speed_up(self) -> float | None:
@@ -131,6 +130,13 @@ class SpeedLog:
         plain, speed = self.plain_speed, reply.stats.tokens_per_second
         measured = reply.decision.mode == "mtp" and reply.stats.tokens >= MEASURED_TOKENS
         return speed / plain if measured and plain and speed else None
+
+    @property
+    def speed_up_now(self) -> float | None:
+        """`speed_now` of a reply with MTP over the plain speed; None where either was not measured."""
+        now, plain = self.speed_now, self.plain_speed
+        with_mtp = self.decision is not None and self.decision.mode == "mtp"
+        return now / plain if with_mtp and now and plain else None
 
     @property
     def speed_now(self) -> float | None:

@@ -245,16 +245,17 @@ def show(theme: Theme) -> None:
     Does nothing where it is the current one already.
     """
     global _current
-    application = QApplication.instance()
-    dressed = isinstance(application, QApplication) and bool(application.styleSheet())
-    if theme == _current and dressed:
-        return  # dressing every widget anew takes its time
+    changed = theme != _current
     _current = theme
-    if isinstance(application, QApplication):
+    application = QApplication.instance()
+    sheet = style_sheet(theme)
+    if isinstance(application, QApplication) and application.styleSheet() != sheet:
+        # Dressing every widget anew takes its time; a new text size alone needs none of it.
         application.setPalette(theme.palette())
         application.setFont(theme.font("ui"))
-        application.setStyleSheet(style_sheet(theme))
-    signals().changed.emit()
+        application.setStyleSheet(sheet)
+    if changed:
+        signals().changed.emit()
 
 
 def choose(appearance: Appearance) -> None:

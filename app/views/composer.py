@@ -142,10 +142,10 @@ class ContextMeter(QWidget):
 
     def show_use(self, used: int | None, limit: int | None) -> None:
         """Tokens used of tokens there are."""
-        known = used is not None and limit is not None and limit > 0
-        self.setVisible(known)
-        if not known:
+        if used is None or not limit:
+            self.hide()
             return
+        self.show()
         self._share = min(used / limit, 1.0)
         self._words.setText(f"{shortened(used)} of {shortened(limit)}")
         self.setAccessibleName(f"{used} of {limit} tokens of context used")

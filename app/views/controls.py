@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from html import escape
 
 from PySide6.QtCore import QEvent, QObject, QRect, QSize, Qt, Signal
-from PySide6.QtGui import QPainter, QPaintEvent, QPen
+from PySide6.QtGui import QPainter, QPaintEvent, QPen, QResizeEvent
 from PySide6.QtWidgets import (
+    QAbstractButton,
     QApplication,
     QButtonGroup,
     QFrame,
@@ -63,7 +64,7 @@ class Elided(Label):
         self.setText(fitting)
         self.setToolTip(self._whole if fitting != self._whole else "")
 
-    def resizeEvent(self, event: QEvent) -> None:
+    def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
         self._elide()
 
@@ -188,7 +189,7 @@ class Segments(QFrame):
     def choose(self, value: object) -> None:
         self._group.button(self._values.index(value)).setChecked(True)
 
-    def button(self, value: object) -> QPushButton:
+    def button(self, value: object) -> QAbstractButton:
         return self._group.button(self._values.index(value))
 
 
@@ -205,7 +206,9 @@ class FocusRing(QWidget):
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self._target: QWidget | None = None
         self.hide()
-        QApplication.instance().focusChanged.connect(self._on_focus_changed)
+        application = QApplication.instance()
+        assert isinstance(application, QApplication)
+        application.focusChanged.connect(self._on_focus_changed)
 
     def follow(self, target: QWidget | None) -> None:
         """Ring `target`, or nothing."""

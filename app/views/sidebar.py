@@ -126,10 +126,9 @@ class ChatList(QListWidget):
         while self.count() > len(chats):
             self.takeItem(self.count() - 1)
         for index, chat in enumerate(chats):
+            if index == self.count():
+                self.addItem(QListWidgetItem())
             item = self.item(index)
-            if item is None:
-                item = QListWidgetItem()
-                self.addItem(item)
             live = chat.writing is not None
             item.setText(chat.title)
             item.setData(CHAT, chat)
@@ -140,8 +139,7 @@ class ChatList(QListWidget):
             if chat is current:
                 self.setCurrentItem(item)
         if current not in chats:
-            self.setCurrentItem(None)
-            self.clearSelection()
+            self.setCurrentRow(-1)
         self.blockSignals(False)
         self.viewport().update()
 
@@ -247,7 +245,7 @@ class Sidebar(QWidget):
         session.current_changed.connect(self.refresh)
         self.refresh()
 
-    def find(self) -> None:
+    def start_filter(self) -> None:
         """Put the cursor into the filter."""
         self.filter.setFocus(Qt.FocusReason.ShortcutFocusReason)
         self.filter.selectAll()

@@ -11,7 +11,7 @@ import sys
 from dataclasses import replace
 
 from PySide6.QtCore import QRectF, Qt
-from PySide6.QtGui import QGuiApplication, QPainter, QPaintEvent
+from PySide6.QtGui import QGuiApplication, QPainter, QPaintEvent, QShowEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
 
 from app import theme
@@ -27,8 +27,8 @@ NUMBERS_EVERY = 6
 """Ticks between changes of the written numbers: five times a second is as fast as digits can be read."""
 
 TOOLTIPS = {
-    "speed-up": f"Tokens per second with MTP, divided by tokens per second without, both timed on {HERE} "
-    "with this model since the app was started.",
+    "speed-up": f"Tokens per second with MTP, divided by tokens per second without, both over all replies that "
+    f"this model wrote on {HERE} since the app was started.",
     "speed": "Tokens per second while writing, without the time to read your message. "
     "While a reply is written: over the last two seconds. After it: over the whole reply.",
     "acceptance": "Accepted drafts divided by checked drafts, over the last two seconds. A draft behind a rejected "
@@ -151,10 +151,10 @@ class PlotGroup(QWidget):
         title.setToolTip(tooltip)
         self.value.setToolTip(tooltip)
         self.plot: Plot | None = None
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(4)
-        layout.addLayout(row(title, 1, self.value))
+        self.column = QVBoxLayout(self)
+        self.column.setContentsMargins(0, 0, 0, 0)
+        self.column.setSpacing(4)
+        self.column.addLayout(row(title, 1, self.value))
 
 
 class DraftRow(QWidget):
@@ -273,8 +273,8 @@ class SpeedPanel(QWidget):
         layout.addWidget(self._wishes())
 
         self.why.action.clicked.connect(self._act)
-        self.override.chosen.connect(self._on_override)
-        self.depth.chosen.connect(self._on_depth)
+        self.overrides.chosen.connect(self._on_override)
+        self.depths.chosen.connect(self._on_depth)
         self.copy_receipt.clicked.connect(self._copy_receipt)
         session.model_changed.connect(self.refresh)
         session.wish_changed.connect(self.refresh)
@@ -284,11 +284,11 @@ class SpeedPanel(QWidget):
         self.refresh()
 
     def _wishes(self) -> QWidget:
-        self.override = Segments([("Auto", "auto"), ("On", "on"), ("Off", "off")], "MTP")
+        self.overrides = Segments([("Auto", "auto"), ("On", "on"), ("Off", "off")], "MTP")
         depths = [("Auto", None), *((str(depth), depth) for depth in range(1, MAX_DEPTH + 1))]
-        self.depth = Segments(depths, "Depth")
-        self.override.setToolTip(f"Auto reads ahead where it should pay on {HERE}. Holds from the next message.")
-        self.depth.setToolTip("How many tokens to draft in a round. Auto chooses for you.")
+        self.depths = Segments(depths, "Depth")
+        self.overrides.setToolTip(f"Auto reads ahead where it should pay on {HERE}. Holds from the next message.")
+        self.depths.setToolTip("How many tokens to draft in a round. Auto chooses for you.")
         self.copy_receipt = Button("Copy receipt", "link", "smallmedium")
         self.copy_receipt.setToolTip("The record of why MTP is on or off, as JSON")
         pinned = QWidget()
@@ -297,7 +297,7 @@ class SpeedPanel(QWidget):
         column.setSpacing(8)
         column.addWidget(Hairline())
         column.addSpacing(4)
-        for name, segments in (("MTP", self.override), ("Depth", self.depth)):
+        for name, segments in (("MTP", self.overrides), ("Depth", self.depths)):
             label = Label(name, tone="text2")
             label.setFixedWidth(48)
             line = QHBoxLayout()
@@ -320,8 +320,8 @@ class SpeedPanel(QWidget):
             64, [("mtp", "accent")], "Acceptance over time, in per cent", lambda v: f"{v:.0f}"
         )
         self.acceptance_plot.plot.set_top(100.0)
-        for group in (self.speed_plot, self.acceptance_plot):
-            group.layout().addWidget(group.plot)
+        self.speed_plot.column.addWidget(self.speed_plot.plot)
+        self.acceptance_plot.column.addWidget(self.acceptance_plot.plot)
         self._drawn = None
         self.refresh()
 
@@ -339,7 +339,7 @@ class SpeedPanel(QWidget):
         if ended or (log.live and self._ticks % NUMBERS_EVERY == 0):
             self._write_numbers(log)
 
-    def showEvent(self, event: object) -> None:
+    def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)
         self.refresh()
 
@@ -460,14 +460,14 @@ class SpeedPanel(QWidget):
     def _refresh_wishes(self) -> None:
         info, wish = self._session.info, self._session.wish
         can = info is not None and info.capability.refusal is None and info.capability.head is not None
-        self.override.choose(wish.override)
-        self.depth.choose(wish.depth)
-        self.override.setEnabled(can)
+        self.overrides.choose(wish.override)
+        self.depths.choose(wish.depth)
+        self.overrides.setEnabled(can)
         decision = self._session.decision
-        self.depth.setEnabled(can and decision is not None and decision.mode == "mtp")
+        self.depths.setEnabled(can and decision is not None and decision.mode == "mtp")
         if info is not None:
             for depth in range(1, MAX_DEPTH + 1):
-                self.depth.button(depth).setEnabled(self.depth.isEnabled() and depth <= info.capability.max_depth)
+                self.depths.button(depth).setEnabled(self.depths.isEnabled() and depth <= info.capability.max_depth)
 
     # ------------------------------------------------------------ wishes
 
@@ -476,10 +476,10 @@ class SpeedPanel(QWidget):
             self._on_override(self._override)
 
     def _on_override(self, override: object) -> None:
-        self._session.set_wish(replace(self._session.wish, override=override))
+        self._session.set_wish(replace(self._session.wish, override=override))  # type: ignore[arg-type]
 
     def _on_depth(self, depth: object) -> None:
-        self._session.set_wish(MtpWish(self._session.wish.override, depth))
+        self._session.set_wish(MtpWish(self._session.wish.override, depth))  # type: ignore[arg-type]
 
     def _copy_receipt(self) -> None:
         decision = self._session.speed.decision or self._session.decision

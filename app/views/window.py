@@ -7,7 +7,7 @@ from collections.abc import Callable
 from importlib.metadata import version
 
 from PySide6.QtCore import QByteArray, QSize, Qt, QTimer, Signal
-from PySide6.QtGui import QCloseEvent, QPaintEvent, QResizeEvent
+from PySide6.QtGui import QCloseEvent, QMouseEvent, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import (
     QApplication,
     QFileDialog,
@@ -24,7 +24,7 @@ from app.session import Session
 from app.settings import GUIDE
 from app.views.chat import ChatView
 from app.views.controls import FocusRing, Hairline
-from app.views.header import Header
+from app.views.header import HEADER, Header
 from app.views.inspector import WIDTH as INSPECTOR
 from app.views.inspector import Inspector
 from app.views.sidebar import WIDTH as SIDEBAR
@@ -53,8 +53,8 @@ class Window(QMainWindow):
             self.setWindowFlag(Qt.WindowType.ExpandedClientAreaHint)
             self.setWindowFlag(Qt.WindowType.NoTitleBarBackgroundHint)
 
-        self.actions_ = Actions(self)
-        self.sidebar = Sidebar(session, self.actions_.keys_of("new_chat"), self.actions_.keys_of("find_chat"))
+        self.menus = Actions(self)
+        self.sidebar = Sidebar(session, self.menus.keys_of("new_chat"), self.menus.keys_of("find_chat"))
         self.header = Header(session)
         self.chat = ChatView(session, prompts)
         self.inspector = Inspector(session)
@@ -112,7 +112,7 @@ class Window(QMainWindow):
             "about": self._about,
         }
         for name, do in does.items():
-            self.actions_[name].triggered.connect(lambda _=False, do=do: do())
+            self.menus[name].triggered.connect(lambda _=False, do=do: do())
         self.sidebar.toggled.connect(lambda: self.show_sidebar(False))
         self.sidebar.left.connect(chat.composer.setFocus)
         self.header.sidebar_toggled.connect(lambda: self.show_sidebar(True))
@@ -135,7 +135,7 @@ class Window(QMainWindow):
 
     def find_chat(self) -> None:
         self.show_sidebar(True)
-        self.sidebar.find()
+        self.sidebar.start_filter()
 
     def _edit(self, what: str) -> None:
         method = getattr(QApplication.focusWidget(), what, None)
@@ -167,7 +167,7 @@ class Window(QMainWindow):
         )
 
     def _refresh_actions(self) -> None:
-        session, actions = self.session, self.actions_
+        session, actions = self.session, self.menus
         turns = session.current.turns
         actions["stop"].setEnabled(session.busy)
         actions["regenerate"].setEnabled(bool(turns) and not session.busy)
@@ -243,6 +243,13 @@ class Window(QMainWindow):
             self._was_painted = True
             QTimer.singleShot(0, self.painted.emit)
 
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        """On a Mac the window has no bar of its own to be dragged by: its empty top line is the bar."""
+        handle = self.windowHandle()
+        if sys.platform == "darwin" and event.position().y() < HEADER and handle is not None:
+            handle.startSystemMove()
+        super().mousePressEvent(event)
+
     def focusNextPrevChild(self, forward: bool) -> bool:
         moved = super().focusNextPrevChild(forward)
         if moved:
@@ -250,7 +257,7 @@ class Window(QMainWindow):
         return moved
 
     def closeEvent(self, event: QCloseEvent) -> None:
-        self._settings.geometry = self.saveGeometry().toBase64().data().decode("ascii")
+        self._settings.geometry = bytes(self.saveGeometry().toBase64().data()).decode("ascii")
         self._settings.save()
         self.closed.emit()
         super().closeEvent(event)

@@ -213,26 +213,26 @@ def test_without_a_head_there_is_a_reason_and_nothing_to_press(bench: Bench) -> 
     panel = bench.panel
     assert panel.why.property("state") == "off"
     assert not panel.why.action.isVisible()
-    assert not panel.override.isEnabled()
-    assert not panel.depth.isEnabled()
+    assert not panel.overrides.isEnabled()
+    assert not panel.depths.isEnabled()
 
 
 def test_segments_set_the_wish_and_show_it(qtbot: QtBot, bench: Bench) -> None:
     bench.load()
     panel = bench.panel
-    qtbot.mouseClick(panel.depth.button(4), Qt.MouseButton.LeftButton)
+    qtbot.mouseClick(panel.depths.button(4), Qt.MouseButton.LeftButton)
     assert bench.session.wish == MtpWish("auto", 4)
-    qtbot.mouseClick(panel.override.button("off"), Qt.MouseButton.LeftButton)
+    qtbot.mouseClick(panel.overrides.button("off"), Qt.MouseButton.LeftButton)
     assert bench.session.wish == MtpWish("off", 4)
-    assert not panel.depth.isEnabled()
+    assert not panel.depths.isEnabled()
     bench.session.set_wish(MtpWish("on", None))
-    assert panel.override.value == "on"
-    assert panel.depth.value is None
+    assert panel.overrides.value == "on"
+    assert panel.depths.value is None
 
 
 def test_depths_past_what_the_model_can_use_are_out_of_reach(bench: Bench) -> None:
     bench.load(max_depth=3)
-    assert [bench.panel.depth.button(depth).isEnabled() for depth in range(1, 6)] == [True] * 3 + [False] * 2
+    assert [bench.panel.depths.button(depth).isEnabled() for depth in range(1, 6)] == [True] * 3 + [False] * 2
 
 
 def test_dp09_a_change_in_mid_reply_says_when_it_holds(bench: Bench) -> None:

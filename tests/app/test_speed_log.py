@@ -44,6 +44,27 @@ def test_the_speed_up_needs_both_measured() -> None:
     assert log.speed_up == pytest.approx(2.0)
 
 
+def test_the_running_reply_counts_with_the_ones_before_it() -> None:
+    log = SpeedLog()
+    log.end(reply(101, 2000.0, "mtp"))
+    log.end(reply(101, 4000.0, "plain"))
+    log.begin(decision())
+    log.add([stats()], Snapshot(tokens=101, decode_ms=6000.0, tokens_per_second=16.7, recent_tokens_per_second=10.0))
+    assert log.mtp_speed == pytest.approx(200 / 8.0)
+    assert log.speed_up == pytest.approx(1.0)
+    assert log.speed_up_now == pytest.approx(10.0 / 25.0)
+
+
+def test_a_plain_reply_has_no_speed_up_of_its_own() -> None:
+    log = SpeedLog()
+    log.end(reply(101, 2000.0, "mtp"))
+    log.end(reply(101, 4000.0, "plain"))
+    assert log.speed_up_now is None
+    assert log.speed_up_of(reply(101, 2000.0, "plain")) is None
+    assert log.speed_up_of(reply(101, 2000.0, "mtp")) == pytest.approx(2.0)
+    assert log.speed_up_of(reply(MEASURED_TOKENS - 1, 10.0, "mtp")) is None
+
+
 def test_the_plain_speed_is_over_all_plain_replies_by_their_tokens() -> None:
     log = SpeedLog()
     log.end(reply(101, 2000.0, "plain"))

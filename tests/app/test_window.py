@@ -174,12 +174,12 @@ def test_c03_stop_by_key_ends_in_idle(house: House, key: str) -> None:
     house.worker.write("half")
     house.tick()
     assert house.window.chat.composer.stop.isVisible()
-    house.window.actions_["stop"].trigger()
+    house.window.menus["stop"].trigger()
     assert house.worker.stops == [house.worker.last_id]
     house.worker.finish("half", reason="cancelled")
     house.tick()
     assert house.window.chat.composer.send.isVisible()
-    assert not house.window.actions_["stop"].isEnabled()
+    assert not house.window.menus["stop"].isEnabled()
     assert house.replies[0].source() == "half"
 
 
@@ -301,7 +301,7 @@ def test_the_filter_finds_titles_by_their_words(house: House) -> None:
     house.exchange("about harbours", "x")
     house.window.new_chat()
     house.exchange("about letters", "x")
-    house.window.actions_["find_chat"].trigger()
+    house.window.menus["find_chat"].trigger()
     field = house.window.sidebar.filter
     house.qtbot.keyClicks(field, "HARB")
     assert [house.window.sidebar.chats.item(i).text() for i in range(house.window.sidebar.chats.count())] == [
@@ -318,7 +318,7 @@ def test_the_filter_finds_titles_by_their_words(house: House) -> None:
 
 def test_g19_regenerate_shows_the_old_reply_until_the_new_one_has_text(house: House) -> None:
     house.exchange("one", "old")
-    house.window.actions_["regenerate"].trigger()
+    house.window.menus["regenerate"].trigger()
     house.worker.begin()
     house.tick()
     assert [reply.source() for reply in house.replies] == ["old"]
@@ -347,7 +347,7 @@ def test_up_in_the_empty_composer_edits_the_last_message(house: House) -> None:
 
 def test_the_last_reply_is_copied_as_markdown(house: House) -> None:
     house.exchange("one", "**bold** and `code`")
-    house.window.actions_["copy_reply"].trigger()
+    house.window.menus["copy_reply"].trigger()
     assert QGuiApplication.clipboard().text() == "**bold** and `code`"
 
 
@@ -394,8 +394,8 @@ def test_the_picker_names_the_model_and_offers_guide_recent_and_any_folder(house
 
 def test_panes_are_hidden_and_shown_and_remembered(house: House) -> None:
     window = house.window
-    window.actions_["sidebar"].trigger()
-    window.actions_["inspector"].trigger()
+    window.menus["sidebar"].trigger()
+    window.menus["inspector"].trigger()
     assert not window.sidebar.isVisible()
     assert not window.inspector.isVisible()
     assert (house.settings.sidebar, house.settings.inspector) == (False, False)
@@ -431,8 +431,8 @@ def test_g13_theme_and_text_size_in_mid_reply_do_not_disturb_it(house: House) ->
     house.worker.begin()
     house.worker.write("one ")
     house.tick()
-    house.window.actions_["larger"].trigger()
-    house.window.actions_["appearance_dark"].trigger()
+    house.window.menus["larger"].trigger()
+    house.window.menus["appearance_dark"].trigger()
     house.worker.write("two")
     house.worker.finish("one two")
     house.tick()

@@ -1,0 +1,117 @@
+"""How a run begins and ends: always with a window or a reason, always with a clean exit."""
+
+import faulthandler
+import logging
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from app import crash, main, paths
+from app.settings import Settings
+from tests.checkpoints import build
+
+ROOT = Path(__file__).parents[2]
+
+# Runs the real `main`, asks for a long reply once there is a model, and ends the run at one moment of it.
+RUN = """
+import os, signal, sys
+import app.main as main
+
+build = main.build
+
+def build_and_end(settings, bridge):
+    window = build(settings, bridge)
+    ends = {"close": window.close, "terminate": lambda: os.kill(os.getpid(), signal.SIGTERM)}
+    sender = window if sys.argv[1] == "painted" else bridge
+    getattr(sender, sys.argv[1]).connect(lambda *_: ends[sys.argv[2]]())
+    bridge.loaded.connect(lambda _: window.session.send("neji toro"))
+    return window
+
+main.build = build_and_end
+raise SystemExit(main.main(["foreword"]))
+"""
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build(tmp_path_factory.mktemp("models") / "small", seed=0)
+
+
+@pytest.mark.parametrize(
+    ("moment", "how"), [("painted", "close"), ("load_progress", "close"), ("text", "close"), ("text", "terminate")]
+)
+def test_w03_it_ends_cleanly_whenever_it_is_asked_to(model: Path, tmp_path: Path, moment: str, how: str) -> None:
+    settings = Settings.load(tmp_path / "settings.json")
+    settings.last_model = str(model)
+    settings.save()
+    run = subprocess.run(
+        [sys.executable, "-c", RUN, moment, how],
+        cwd=ROOT,
+        env={**os.environ, "FOREWORD_HOME": str(tmp_path), "QT_QPA_PLATFORM": "offscreen"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr
+    assert "Traceback" not in run.stderr
+    assert Settings.load(tmp_path / "settings.json").geometry
+
+
+# ---------------------------------------------------------------- what cannot start says so
+
+
+@pytest.fixture
+def hooks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The process's own hooks and logs, put back after the test."""
+    monkeypatch.setenv("FOREWORD_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(sys, "excepthook", sys.excepthook)
+    monkeypatch.setattr(threading, "excepthook", threading.excepthook)
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    monkeypatch.setattr(faulthandler, "enable", lambda file: file.close())  # pytest has its own
+    loggers = [logging.getLogger(name) for name in ("app", "engine")]
+    before = [list(logger.handlers) for logger in loggers]
+    yield
+    for logger, handlers in zip(loggers, before, strict=True):
+        for handler in set(logger.handlers) - set(handlers):
+            logger.removeHandler(handler)
+            handler.close()
+
+
+def test_p05_an_early_failure_is_told_and_logged(
+    hooks: None, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def breaks(*_: object) -> None:
+        raise RuntimeError("no screen to draw on")
+
+    monkeypatch.setattr(main, "application", breaks)
+    assert main.main(["foreword"]) == 1
+    told = capsys.readouterr().err
+    assert "Foreword could not start." in told
+    assert "no screen to draw on" in told
+    assert str(paths.log_file()) in told
+    assert "no screen to draw on" in paths.log_file().read_text()
+
+
+def test_p05_a_log_that_cannot_be_written_stops_nothing(hooks: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FOREWORD_HOME", "/dev/null/nowhere")
+    crash.install()
+    logging.getLogger("app").error("said to stderr")
+
+
+def test_an_unforeseen_error_in_the_window_is_logged_and_does_not_end_it(
+    hooks: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    crash.install()
+    try:
+        raise ValueError("a slot failed")
+    except ValueError as error:
+        sys.excepthook(type(error), error, error.__traceback__)
+    assert "a slot failed" in capsys.readouterr().err
+    assert "a slot failed" in paths.log_file().read_text()
