@@ -72,9 +72,13 @@ class CodeText(QTextEdit):
         self.restyle()
 
     def append_code(self, text: str) -> None:
+        """Add at the end."""
+        first = self.document().isEmpty()
         cursor = QTextCursor(self.document())
         cursor.movePosition(QTextCursor.MoveOperation.End)
         cursor.insertText(text, self._characters)
+        if first:  # the editor's own cursor has gone along to the end, and would have it in sight
+            self.moveCursor(QTextCursor.MoveOperation.Start)
 
     def restyle(self) -> None:
         now = theme.current()

@@ -182,10 +182,9 @@ class ProseView(QTextBrowser):
         style = block.blockFormat()
         text = _text_box(block, box)
         if depth := style.intProperty(QUOTE):
-            above = block.previous()
-            joined = above.isValid() and above.blockFormat().intProperty(QUOTE) >= depth
-            top = text.top() - (style.topMargin() if joined else 0)
+            above = block.previous().blockFormat().intProperty(QUOTE)
             for level in range(depth):
+                top = text.top() - (style.topMargin() if level < above else 0)
                 painter.fillRect(QRectF(level * QUOTE_INDENT, top, 2, text.bottom() - top), now.colour("border"))
         if style.boolProperty(RULE):
             painter.fillRect(QRectF(0, text.top(), self.viewport().width(), 1), now.colour("line"))

@@ -146,6 +146,14 @@ def test_the_wheel_scrolls_code_sideways_and_leaves_up_and_down_to_the_page(card
     assert card.text.horizontalScrollBar().value() > 0
 
 
+def test_a_long_line_shows_its_beginning(card: CodeCard) -> None:
+    card.show_code("begin " + "x" * 500 + " end", "", closed=True)
+    for _ in range(5):
+        QApplication.processEvents()
+    assert card.text.horizontalScrollBar().maximum() > 0
+    assert card.text.horizontalScrollBar().value() == 0
+
+
 def longest_turn(work: Callable[[], bool]) -> float:
     """Seconds of processor time of the longest turn of the event loop, until `work` says that it is over.
 
