@@ -143,10 +143,44 @@ def check(shape: Shape, weights: Weights, batch: Batch) -> str:
     )
 
 
-def rate(progress: float, step: int, peak: float) -> float:
-    """Warm-up over 30 steps, then a cosine down to a fiftieth."""
-    falling = peak * (0.02 + 0.98 * 0.5 * (1.0 + math.cos(math.pi * min(progress, 1.0))))
+def rate(progress: float, step: int) -> float:
+    """Share of the peak learning rate: warm-up over 30 steps, then a cosine down to a fiftieth."""
+    falling = 0.02 + 0.98 * 0.5 * (1.0 + math.cos(math.pi * min(progress, 1.0)))
     return falling * min(1.0, (step + 1) / 30)
+
+
+class Updates:
+    """Muon for the matrices inside the layers, AdamW for the embedding, norms, convolutions and gates.
+
+    Muon (Jordan and others, 2024) learns the rare directions as fast as the common ones. Here those are the links
+    from a question to its subject, which AdamW leaves behind while it polishes the text of the replies.
+    """
+
+    def __init__(self, muon_peak: float, adam_peak: float) -> None:
+        self._muon_peak, self._adam_peak = muon_peak, adam_peak
+        self._muon = optimizers.Muon(muon_peak, momentum=0.95, weight_decay=0.0)
+        self._adam = optimizers.AdamW(adam_peak, betas=[0.9, 0.95], weight_decay=0.01)
+
+    def apply(self, gradients: Weights, weights: Weights, share: float) -> Weights:
+        """The weights after one step at `share` of the peak rates."""
+        self._muon.learning_rate = self._muon_peak * share
+        self._adam.learning_rate = self._adam_peak * share
+        gradients, _ = optimizers.clip_grad_norm(gradients, 1.0)
+        inner = [name for name, value in weights.items() if _is_inner(name, value)]
+        others = [name for name in weights if name not in inner]
+        moved: Weights = {}
+        for optimizer, names in ((self._muon, inner), (self._adam, others)):
+            moved |= optimizer.apply_gradients({n: gradients[n] for n in names}, {n: weights[n] for n in names})
+        return {name: moved[name] for name in weights}
+
+    @property
+    def state(self) -> list[object]:
+        """What has to be evaluated with the weights."""
+        return [self._muon.state, self._adam.state]
+
+
+def _is_inner(name: str, value: mx.array) -> bool:
+    return value.ndim == 2 and min(value.shape) >= 32 and "embed_tokens" not in name
 
 
 def main() -> None:
@@ -157,7 +191,7 @@ def main() -> None:
     parser.add_argument("--resume", action="store_true", help="go on from weights.safetensors")
     parser.add_argument("--steps", type=int, default=3000)
     parser.add_argument("--minutes", type=float, default=1e9, help="shorten the schedule to end by then")
-    parser.add_argument("--peak", type=float, default=None, help="peak learning rate")
+    parser.add_argument("--peak", type=float, default=1.0, help="scales the peak learning rates")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
 
@@ -171,8 +205,8 @@ def main() -> None:
     )
     loss = partial(cascade_loss, shape, weights) if options.cascade else partial(joint_loss, shape)
     step_of = mx.value_and_grad(loss)
-    peak = options.peak or (1e-3 if options.cascade else 2.5e-3)
-    optimizer = optimizers.AdamW(peak, betas=[0.9, 0.95], weight_decay=0.01)
+    muon, adam = (0.005, 5e-4) if options.cascade else (0.02, 2e-3)
+    updates = Updates(muon * options.peak, adam * options.peak)
     unseen = next(batches(corpus, tokenizer, seed=options.seed + 1000))
     size = sum(value.size for value in weights.values())
     print(f"{size:,} parameters, {sum(v.size for n, v in weights.items() if n.startswith('mtp.')):,} in the head")
@@ -181,15 +215,13 @@ def main() -> None:
     seed = options.seed + (2000 if options.cascade else 0) + (4000 if options.resume else 0)
     for step, batch in enumerate(batches(corpus, tokenizer, seed)):
         progress = max(step / options.steps, (time.time() - began) / 60 / options.minutes)
-        optimizer.learning_rate = rate(progress, step, peak)
         value, gradients = step_of(trained, batch)
-        gradients, _ = optimizers.clip_grad_norm(gradients, 1.0)
-        trained = optimizer.apply_gradients(gradients, trained)
-        mx.eval(value, trained, optimizer.state)
+        trained = updates.apply(gradients, trained, rate(progress, step))
+        mx.eval(value, trained, updates.state)
         done = progress >= 1.0
         if done or step % 20 == 0:
             print(f"{step:5d} {time.time() - began:6.0f} s  loss {value.item():.3f}", flush=True)
-        if done or step % 100 == 99:
+        if done or step % 50 == 49:
             mx.save_safetensors(str(path.with_suffix(".new.safetensors")), weights | trained)
             path.with_suffix(".new.safetensors").replace(path)
             print(f"{step:5d} {check(shape, weights | trained, unseen)}", flush=True)
