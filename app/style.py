@@ -107,11 +107,6 @@ QScrollBar::handle:hover { background: $disabled; }
 QScrollBar::add-line, QScrollBar::sub-line { width: 0; height: 0; }
 QScrollBar::add-page, QScrollBar::sub-page { background: transparent; }
 
-QMenu { background: $field; color: $text; border: 1px solid $border; padding: 4px; }
-QMenu::item { padding: 5px 28px 5px 24px; border-radius: 5px; }
-QMenu::item:selected { background: $selected; }
-QMenu::item:disabled { color: $disabled; }
-QMenu::separator { height: 1px; background: $line; margin: 4px 8px; }
 QMenuBar { background: $panel; color: $text; border-bottom: 1px solid $line; }
 QMenuBar::item { padding: 4px 10px; background: transparent; }
 QMenuBar::item:selected { background: $selected; }

@@ -175,7 +175,6 @@ class ChatView(QWidget):
         self._show_chat()
         self._show_failure()
         self.composer.show_text(self._session.current.draft)
-        self.composer.setFocus()
         self.refresh()
 
     def _on_turns_changed(self, chat: Chat) -> None:
@@ -288,7 +287,8 @@ class ChatView(QWidget):
         """Status line, Send or Stop, context meter."""
         writing, state = self._session.writing, self._session.state
         self.composer.show_stop(writing is not None, stopping=state == State.STOPPING)
-        self.composer.show_placeholder(f"Message {self._session.model_title}")
+        has_model = self._session.info is not None or state == State.LOADING
+        self.composer.show_placeholder(f"Message {self._session.model_title}" if has_model else "Message")
         self._refresh_meter()
         if self._notice:
             self.status.show_status(self._notice)

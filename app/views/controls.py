@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from html import escape
 
@@ -84,7 +85,8 @@ class Paragraph(QLabel):
 
     def show_text(self, text: str) -> None:
         height = theme.current().line_height(self._role)
-        self.setText(f'<p style="margin: 0; line-height: {height}px">{escape(text)}</p>')
+        shown = escape(re.sub(r"(?<=\d)-(?=\w)", "\N{NON-BREAKING HYPHEN}", text))  # "4-bit" stays in one line
+        self.setText(f'<p style="margin: 0; line-height: {height}px">{shown}</p>')
         self.setAccessibleName(text)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from PySide6.QtCore import QModelIndex, QPersistentModelIndex, QRect, QSize, Qt, Signal
-from PySide6.QtGui import QEnterEvent, QKeyEvent, QPainter, QPaintEvent
+from PySide6.QtGui import QKeyEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import (
     QAbstractButton,
     QFrame,
@@ -46,12 +46,10 @@ class NewChatRow(QAbstractButton):
         self.setFixedHeight(ROW)
         self.setAccessibleName(words)
         self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+        self.setAttribute(Qt.WidgetAttribute.WA_Hover)
 
     def sizeHint(self) -> QSize:
         return QSize(WIDTH, ROW)
-
-    def enterEvent(self, event: QEnterEvent) -> None:
-        self.update()
 
     def paintEvent(self, event: QPaintEvent) -> None:
         colours = theme.current()
@@ -238,6 +236,7 @@ class Sidebar(QWidget):
         self.new_chat.clicked.connect(session.new_chat)
         self.new_chat.clicked.connect(self.left)
         self.chats.opened.connect(session.show_chat)
+        self.chats.clicked.connect(self.left)
         self.filter.textChanged.connect(self.refresh)
         self.filter.opened.connect(self._open_first)
         self.filter.left.connect(self.left)

@@ -213,6 +213,7 @@ class SpeedPanel(QWidget):
         self.why = Why()
         self.speed_plot = PlotGroup("Tokens per second", TOOLTIPS["speed"])
         self.acceptance_plot = PlotGroup("Acceptance", TOOLTIPS["acceptance"])
+        self.acceptance_plot.column.setContentsMargins(0, 12, 0, 0)
         self._now = QWidget()
         axis = QHBoxLayout(self._now)
         axis.setContentsMargins(0, 2, GUTTER, 0)
@@ -249,7 +250,7 @@ class SpeedPanel(QWidget):
         for widget, space in (
             (self.figure, 16),
             (self.why, 16),
-            (self.speed_plot, 12),
+            (self.speed_plot, 0),
             (self.acceptance_plot, 0),
             (self._now, 12),
             (self._bars, 12),
@@ -419,7 +420,9 @@ class SpeedPanel(QWidget):
                 "Speed with MTP",
                 f"{now:.1f}",
                 "tok/s",
-                "To compare, send one message with MTP off",
+                "To compare, send one message with MTP off"
+                if log.plain_speed is None
+                else "A longer reply is needed for a speed-up",
                 TOOLTIPS["speed"],
             )
         else:

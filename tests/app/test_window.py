@@ -295,6 +295,20 @@ def test_a_click_in_the_sidebar_opens_the_chat(house: House) -> None:
     house.qtbot.mouseClick(chats.viewport(), Qt.MouseButton.LeftButton, pos=place)
     assert house.session.current.title == "first"
     assert house.questions == ["first"]
+    assert house.window.focusWidget() is house.window.chat.composer.input
+
+
+def test_the_arrow_keys_walk_through_the_chats(house: House) -> None:
+    for question in ("first", "second", "third"):
+        house.exchange(question, "x")
+        house.window.new_chat()
+    house.exchange("fourth", "x")
+    chats = house.window.sidebar.chats
+    chats.setFocus()
+    house.qtbot.keyClick(chats, Qt.Key.Key_Down)
+    house.qtbot.keyClick(chats, Qt.Key.Key_Down)
+    assert house.session.current.title == "second"
+    assert house.window.focusWidget() is chats
 
 
 def test_the_filter_finds_titles_by_their_words(house: House) -> None:
