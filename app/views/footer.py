@@ -79,6 +79,8 @@ class ReplyFooter(QWidget):
         painter = QPainter(self)
         painter.setFont(now.font("small"))
         painter.setPen(now.colour("text3"))
-        room = QRectF(self.rect()).adjusted(self.regenerate_button.geometry().right() + 1, 0, 0, 0)
+        buttons = (self.copy_button, self.regenerate_button)  # either may be hidden by whoever has no use for it
+        left = max((button.geometry().right() + 1 for button in buttons if button.isVisible()), default=0)
+        room = QRectF(self.rect()).adjusted(left, 0, 0, 0)
         words = painter.fontMetrics().elidedText(self.words, Qt.TextElideMode.ElideRight, int(room.width()))
         painter.drawText(room, Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft, words)

@@ -11,6 +11,7 @@ from pytestqt.qtbot import QtBot
 
 from app import theme
 from app.render.code import LONG_LINES, CodeCard
+from app.render.highlight import COMMON_LANGUAGES, lexer_for, warm_up
 
 PYTHON = 'def words(text: str) -> int:\n    """Counts\n    words."""\n    return len(text.split())  # 😀 done'
 
@@ -152,6 +153,14 @@ def test_a_long_line_shows_its_beginning(card: CodeCard) -> None:
         QApplication.processEvents()
     assert card.text.horizontalScrollBar().maximum() > 0
     assert card.text.horizontalScrollBar().value() == 0
+
+
+def test_common_lexers_are_loaded_before_they_are_needed() -> None:
+    warm_up().join()
+    loaded = lexer_for.cache_info().misses
+    for language in COMMON_LANGUAGES:
+        assert lexer_for(language) is not None, language
+    assert lexer_for.cache_info().misses == loaded
 
 
 def longest_turn(work: Callable[[], bool]) -> float:
