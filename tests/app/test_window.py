@@ -167,14 +167,22 @@ def test_loading_is_said_in_the_status_line(qtbot: QtBot) -> None:
     house.window.close()
 
 
-@pytest.mark.parametrize("key", ["Esc", "Ctrl+."])
-def test_c03_stop_by_key_ends_in_idle(house: House, key: str) -> None:
+@pytest.mark.parametrize(
+    ("key", "modifier"),
+    [
+        (Qt.Key.Key_Escape, Qt.KeyboardModifier.NoModifier),
+        (Qt.Key.Key_Period, Qt.KeyboardModifier.ControlModifier),
+    ],
+    ids=["Esc", "Ctrl+."],
+)
+def test_c03_stop_by_key_ends_in_idle(house: House, key: Qt.Key, modifier: Qt.KeyboardModifier) -> None:
     house.send("hello")
     house.worker.begin()
     house.worker.write("half")
     house.tick()
     assert house.window.chat.composer.stop.isVisible()
-    house.window.menus["stop"].trigger()
+    house.window.activateWindow()
+    house.qtbot.keyClick(house.window.chat.composer.input, key, modifier)
     assert house.worker.stops == [house.worker.last_id]
     house.worker.finish("half", reason="cancelled")
     house.tick()
