@@ -63,7 +63,7 @@ $(STAMP): requirements.lock pyproject.toml Makefile
 	@$(FIND_UV); \
 	rm -f $(STAMP); \
 	if [ ! -x $(BIN)/python ]; then \
-		python=$$($$uv python find --system --no-python-downloads '>=3.11,<3.15' 2>/dev/null) || python=3.12; \
+		python=$$($$uv python find --system --no-python-downloads '>=3.11,<3.14' 2>/dev/null) || python=3.12; \
 		$$uv venv --quiet --clear --python "$$python" .venv || exit 1; \
 	fi; \
 	$$uv pip sync --quiet --python $(BIN)/python --require-hashes requirements.lock && \
