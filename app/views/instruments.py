@@ -1,0 +1,187 @@
+"""The instruments of the Speed tab: each shows what it is given, and knows nothing of where it comes from."""
+
+from __future__ import annotations
+
+import sys
+
+from PySide6.QtCore import QRectF, Qt
+from PySide6.QtGui import QPainter, QPaintEvent
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QVBoxLayout, QWidget
+
+from app import theme
+from app.views.controls import Button, Label, Paragraph, restyle, row
+from app.views.plot import Plot
+from engine.types import Decision, PositionCount
+
+HERE = "this Mac" if sys.platform == "darwin" else "this computer"
+
+TOOLTIPS = {
+    "speed-up": f"Tokens per second with MTP, divided by tokens per second without, both over all replies that "
+    f"this model wrote on {HERE} since the app was started.",
+    "speed": "Tokens per second while writing, without the time to read your message. "
+    "While a reply is written: over the last two seconds. After it: over the whole reply.",
+    "acceptance": "Accepted drafts divided by checked drafts, over the last two seconds. A draft behind a rejected "
+    "one is never checked and does not count.",
+    "by draft": "For each place in the chain of drafts: accepted divided by checked, in the last reply with MTP.",
+    "tokens per round": "Tokens written divided by rounds. One round is one pass of the full model: the accepted "
+    "drafts and one token of its own.",
+    "depth": "How many tokens are drafted ahead in each round now.",
+}
+
+
+class Bar(QWidget):
+    """A thin bar: a share of its track, from 0 to 1."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._share = 0.0
+        self._colour = "accent"
+        self.setFixedHeight(6)
+
+    def show_share(self, share: float, colour: str) -> None:
+        if (share, colour) != (self._share, self._colour):
+            self._share, self._colour = share, colour
+            self.update()
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.setPen(Qt.PenStyle.NoPen)
+        painter.setBrush(theme.current().colour("bartrack"))
+        painter.drawRoundedRect(self.rect(), 3, 3)
+        if self._share > 0:
+            painter.setBrush(theme.current().colour(self._colour))
+            painter.drawRoundedRect(QRectF(0, 0, max(self.width() * self._share, 6.0), 6), 3, 3)
+
+
+class Figure(QWidget):
+    """The one big number with its unit, between its heading and its definition. Its height never changes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.heading = Label(role="small", tone="text2")
+        self.number = Label(role="figure")
+        self.unit = Label(role="unit", tone="text2")
+        self.definition = Label(role="small", tone="text2")
+        digits = QHBoxLayout()
+        digits.setContentsMargins(0, 0, 0, 0)
+        digits.setSpacing(6)
+        digits.addWidget(self.number, 0, Qt.AlignmentFlag.AlignBottom)
+        digits.addWidget(self.unit, 0, Qt.AlignmentFlag.AlignBottom)
+        digits.addStretch(1)
+        self._digits = digits
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(4)
+        layout.addWidget(self.heading)
+        layout.addLayout(digits)
+        layout.addWidget(self.definition)
+        self.setFixedHeight(16 + 4 + 48 + 4 + 16)
+
+    def show_figure(self, heading: str, number: str, unit: str, definition: str, tooltip: str) -> None:
+        self.heading.setText(heading)
+        self.number.setText(number)
+        self.number.setVisible(bool(number))
+        self.unit.setText(unit)
+        times = unit == "×"
+        self.unit.setFont(theme.current().font("times" if times else "unit"))
+        self.unit.setFixedHeight(48 if times or not number else 31)
+        self._digits.setSpacing(1 if times else 6)
+        self.definition.setText(definition)
+        self.definition.setToolTip(definition)
+        self.number.setToolTip(tooltip)
+        self.heading.setToolTip(tooltip)
+        self.setAccessibleName(f"{heading}: {number} {unit}. {definition}")
+
+
+class Why(QFrame):
+    """Why MTP is on or off, in one sentence with one action beneath."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setProperty("kind", "why")
+        self.setProperty("state", "off")
+        self.sentence = Paragraph(role="why")
+        self.action = Button("", "link", "smallmedium")
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(12, 9, 12, 9)
+        layout.setSpacing(4)
+        layout.addWidget(self.sentence)
+        layout.addWidget(self.action, 0, Qt.AlignmentFlag.AlignLeft)
+
+    def show_decision(self, decision: Decision, then: str) -> str | None:
+        """Show the sentence; `then` follows it where a wish waits for the next message. Returns the override
+        that the action would set, None where there is no action."""
+        self.sentence.show_text(f"{decision.sentence} {then}".strip())
+        code = decision.receipt.refusal.code if decision.receipt.refusal else ""
+        if decision.against_advice:
+            state, words, override = "against", "Back to Auto", "auto"
+        elif decision.mode == "mtp":
+            state, words, override = "on", "Turn off", "off"
+        elif code == "disabled_by_user":
+            state, words, override = "off", "Back to Auto", "auto"
+        elif code == "device_policy":
+            state, words, override = "off", "Turn on anyway…", "on"
+        else:
+            state, words, override = "off", "", None
+        restyle(self, "state", state)
+        self.action.setText(words)
+        self.action.setVisible(override is not None)
+        return override
+
+
+class PlotGroup(QWidget):
+    """Heading, value now, and a plot that is built when the worker has imported what it needs."""
+
+    def __init__(self, heading: str, tooltip: str) -> None:
+        super().__init__()
+        self.value = Label(role="smallbold")
+        title = Label(heading, role="smallmedium")
+        title.setToolTip(tooltip)
+        self.value.setToolTip(tooltip)
+        self.plot: Plot | None = None
+        self.column = QVBoxLayout(self)
+        self.column.setContentsMargins(0, 0, 0, 0)
+        self.column.setSpacing(4)
+        self.column.addLayout(row(title, 1, self.value))
+
+
+class DraftRow(QWidget):
+    """Acceptance at one place of the chain."""
+
+    def __init__(self, place: int) -> None:
+        super().__init__()
+        self.setFixedHeight(20)
+        name = Label(f"Draft {place}", role="small", tone="text2")
+        name.setFixedWidth(48)
+        self.bar = Bar()
+        self.value = Label(role="smallmedium")
+        self.value.setFixedWidth(36)
+        self.value.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
+        layout = QHBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(8)
+        layout.addWidget(name)
+        layout.addWidget(self.bar, 1)
+        layout.addWidget(self.value)
+        for widget in (self, name, self.bar, self.value):
+            widget.setToolTip(TOOLTIPS["by draft"])
+
+    def show_count(self, count: PositionCount, in_use: bool) -> None:
+        share = count.accepted / count.evaluated
+        self.bar.show_share(share, "accent" if in_use else "barprobed")
+        self.value.setText(f"{share:.0%}".replace("%", " %"))
+
+
+class Number(QWidget):
+    """A number over its name."""
+
+    def __init__(self, name: str, tooltip: str) -> None:
+        super().__init__()
+        self.value = Label(role="number")
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(0)
+        layout.addWidget(self.value)
+        layout.addWidget(Label(name, role="small", tone="text2"))
+        self.setToolTip(tooltip)
