@@ -90,26 +90,24 @@ def load(folder: Path) -> Model:
 
 @dataclass
 class Written:
-    """Generated tokens, and drafts by position: how many were compared with the target's choice, how many equal."""
+    """Generated tokens, and for each round how many of its drafts were accepted."""
 
     tokens: list[int]
-    evaluated: list[int]
     accepted: list[int]
 
 
 def generate(model: Model, prompt: list[int], count: int, depth: int, choose: Choose = likeliest) -> Written:
-    """At least `count` tokens after `prompt`, with up to `depth` drafts per round (0: plain)."""
+    """At least `count` tokens after `prompt`, with `depth` drafts per round (0: plain)."""
     tokens = [*prompt, choose(model.logits(model.hidden(prompt))[-1], prompt)]
-    evaluated, accepted = [0] * depth, [0] * depth
+    rounds: list[int] = []
     while len(tokens) < len(prompt) + count:
         drafts = model.draft(tokens, model.hidden(tokens[:-1]), depth, choose)
         logits = model.logits(model.hidden(tokens + drafts))
-        for i in range(depth + 1):
+        accepted = 0
+        while True:
             tokens.append(choose(logits[len(tokens) - 1], tokens))
-            if i == depth:
+            if accepted == depth or tokens[-1] != drafts[accepted]:
                 break
-            evaluated[i] += 1
-            if tokens[-1] != drafts[i]:
-                break
-            accepted[i] += 1
-    return Written(tokens[len(prompt) :], evaluated, accepted)
+            accepted += 1
+        rounds.append(accepted)
+    return Written(tokens[len(prompt) :], rounds)

@@ -92,7 +92,7 @@ def test_the_reference_writes_with_drafts_what_mlx_lm_writes_without(tmp_path: P
     model = reference.load(folder)
     written = reference.generate(model, [300, 310], 40, depth=3)
     assert written.tokens == stock_text(folder, [300, 310], len(written.tokens))
-    assert 0 < sum(written.accepted) < sum(written.evaluated)
+    assert {0, 3} <= set(written.accepted)
 
 
 @pytest.mark.parametrize(

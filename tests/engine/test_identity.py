@@ -22,7 +22,7 @@ from engine.model.load import LoadedModel, load
 from engine.model.text import ChatText
 from engine.telemetry import Counters
 from engine.types import MAX_DEPTH, FinishReason, Message, RoundStats, Sampling
-from tests import checkpoints
+from tests import checkpoints, reference
 
 GUIDE = Path(__file__).parents[2] / "resources" / "models" / "guide"
 CONSTRUCTED = ("dense", "moe")
@@ -223,6 +223,22 @@ def test_plain_greedy_is_mlx_lms_own(writer: Writer) -> None:
     stock.set_dtype(mx.float32)
     steps = generate_step(mx.array(writer.prompt), stock, max_tokens=LENGTH)
     assert writer.written("greedy", 0).tokens == [int(token) for token, _ in steps]
+
+
+@each_constructed
+@pytest.mark.parametrize("setting", ["greedy", "T 0.7, top-k"])
+@pytest.mark.parametrize("depth", [2, 5])
+def test_each_round_accepts_what_the_reference_accepts(writer: Writer, depth: int, setting: str) -> None:
+    """So the head sees the whole prompt, the target's own states, and nothing left over from rejected drafts."""
+    chooser = Chooser(SETTINGS[setting], [SEED])
+
+    def choose(logits: mx.array, tokens: list[int]) -> int:
+        return int(chooser.choose(logits[None, None], [len(tokens)], None).item())
+
+    naive = reference.generate(reference.load(writer.folder), writer.prompt, LENGTH // 2, depth, choose)
+    written = writer.written(setting, depth)
+    assert naive.tokens == written.tokens[: len(naive.tokens)]
+    assert naive.accepted == [stats.accepted for stats in written.rounds[: len(naive.accepted)]]
 
 
 @each_constructed
