@@ -20,6 +20,7 @@ from PySide6.QtWidgets import (
     QToolButton,
     QWidget,
 )
+from shiboken6 import isValid
 
 from app import theme
 from app.icons import icon
@@ -79,9 +80,14 @@ class Paragraph(QLabel):
         self.setTextFormat(Qt.TextFormat.RichText)  # of our own making: the text in it is escaped
         self.setWordWrap(True)
         self.setProperty("tone", tone)
-        self.setFont(theme.current().font(role))
         self.setTextInteractionFlags(Qt.TextInteractionFlag.NoTextInteraction)
-        self.show_text(text)
+        self.setAccessibleName(text)
+        theme.signals().changed.connect(self._dress)
+        self._dress()
+
+    def _dress(self) -> None:
+        self.setFont(theme.current().font(self._role))
+        self.show_text(self.accessibleName())
 
     def show_text(self, text: str) -> None:
         height = theme.current().line_height(self._role)
@@ -127,10 +133,15 @@ class Button(QPushButton):
 
     def __init__(self, text: str, kind: str = "plain", role: str = "uimedium") -> None:
         super().__init__(text)
+        self._role = role
         self.setProperty("kind", kind)
-        self.setFont(theme.current().font(role))
+        theme.signals().changed.connect(self._dress)
+        self._dress()
         self.setCursor(Qt.CursorShape.PointingHandCursor if kind == "link" else Qt.CursorShape.ArrowCursor)
         self.setAutoDefault(False)
+
+    def _dress(self) -> None:
+        self.setFont(theme.current().font(self._role))
 
 
 class IconButton(QToolButton):
@@ -214,7 +225,7 @@ class FocusRing(QWidget):
 
     def follow(self, target: QWidget | None) -> None:
         """Ring `target`, or nothing."""
-        if self._target is not None:
+        if self._target is not None and isValid(self._target):  # it may be what is just being taken away
             self._target.removeEventFilter(self)
         self._target = target
         if target is None:

@@ -18,7 +18,7 @@ from app.speed import WINDOW_S, SpeedLog, axis_top
 from app.views.controls import Button, Hairline, Label, Segments, row
 from app.views.instruments import HERE, TOOLTIPS, DraftRow, Figure, Number, PlotGroup, Why
 from app.views.plot import GUTTER, Plot
-from engine.types import MAX_DEPTH, MtpWish
+from engine.types import MAX_DEPTH, Decision, MtpWish
 
 NUMBERS_EVERY = 6
 """Ticks between changes of the written numbers: five times a second is as fast as digits can be read."""
@@ -34,6 +34,7 @@ class SpeedPanel(QWidget):
         self._ticks = 0
         self._was_live = False
         self._override: str | None = None
+        self._decision: Decision | None = None
 
         self.figure = Figure()
         self.why = Why()
@@ -267,7 +268,7 @@ class SpeedPanel(QWidget):
     def _refresh_why(self) -> None:
         running = self._session.writing.decision if self._session.writing else None
         coming = self._session.decision
-        decision = running or coming
+        decision = self._decision = running or coming
         self.why.setVisible(decision is not None)
         self.copy_receipt.setEnabled(decision is not None)
         if decision is None:
@@ -311,7 +312,7 @@ class SpeedPanel(QWidget):
         self._session.set_wish(MtpWish(self._session.wish.override, depth))  # type: ignore[arg-type]
 
     def _copy_receipt(self) -> None:
-        decision = self._session.speed.decision or self._session.decision
+        decision = self._decision
         if decision is not None:
             QGuiApplication.clipboard().setText(json.dumps(decision.receipt.to_json(), indent=2))
             self._session.notice.emit("Receipt copied.")

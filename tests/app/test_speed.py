@@ -256,3 +256,6 @@ def test_the_receipt_is_copied_as_json(bench: Bench) -> None:
     receipt = json.loads(QGuiApplication.clipboard().text())
     assert receipt["schema"] == 1
     assert receipt["resolved"]["mode"] == "mtp"
+    bench.session.set_wish(MtpWish("off"))
+    bench.panel.copy_receipt.click()
+    assert json.loads(QGuiApplication.clipboard().text())["refusal"]["code"] == "disabled_by_user"

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy  # noqa: F401  # the worker imports both before the window draws a plot
 import pyqtgraph  # noqa: F401
 import pytest
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QEvent, Qt
 from PySide6.QtGui import QAccessible, QGuiApplication
 from PySide6.QtWidgets import (
     QAbstractButton,
@@ -463,6 +463,13 @@ def test_g13_theme_and_text_size_in_mid_reply_do_not_disturb_it(house: House) ->
     assert (house.settings.appearance, house.settings.text_scale) == ("dark", 1.15)
 
 
+def test_a02_the_empty_page_grows_with_the_text_size(house: House) -> None:
+    theme.set_text_scale(2.0)
+    assert house.window.chat.empty.buttons[0].font().pixelSize() == 30
+    theme.set_text_scale(1.0)
+    assert house.window.chat.empty.buttons[0].font().pixelSize() == 15
+
+
 # ---------------------------------------------------------------- accessibility
 
 
@@ -498,6 +505,27 @@ def test_a01_the_tab_key_reaches_every_control(house: House) -> None:
     # Of one group of exclusive buttons Tab reaches the chosen one; the arrow keys reach the rest.
     missed = {widget for widget in wanted - reached if widget.property("kind") != "segment"}
     assert missed == set()
+
+
+def test_the_focus_ring_follows_the_tab_key_and_survives_what_it_rings(house: House) -> None:
+    house.session.use_model("/gone")
+    house.worker.say(LoadFailed("/gone", ERROR))
+    house.tick()
+    card = house.window.chat.findChild(FailureCard)
+    assert card is not None
+    QApplication.processEvents()
+    house.window.activateWindow()
+    ring = house.window._ring
+    for _ in range(80):
+        house.window.focusNextPrevChild(True)
+        if house.window.focusWidget() is card.button:
+            break
+    assert ring.isVisible()
+    assert ring.geometry().contains(card.button.mapTo(house.window, card.button.rect().center()))
+    house.session.use_model("guide")
+    house.load()
+    QApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete.value)
+    assert not ring.isVisible()
 
 
 def test_a01_start_and_end_of_a_reply_are_announced_and_nothing_between(
