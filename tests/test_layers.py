@@ -82,7 +82,11 @@ RULES = [
         allows=("engine.cli",),
     ),
     Rule("chats are kept without Qt", inside=("app.chats",), forbids=QT),
-    Rule("text is cut into blocks without Qt", inside=("app.render.blocks",), forbids=QT),
+    Rule(
+        "text is read and cut into segments without Qt",
+        inside=("app.render.grammar", "app.render.segments", "app.render.thinking", "app.render.links"),
+        forbids=QT,
+    ),
     Rule("chats and rendering know no views", inside=("app.chats", "app.render"), forbids=("app.views",)),
     Rule(
         "what crosses threads holds no arrays, and the library needs none",

@@ -23,6 +23,9 @@ SLICE_MS = 8
 LONGEST_LINE = 1000
 """Characters; a longer line (data, a minified file) stays plain."""
 
+LONGEST_AT_ONCE = 4000
+"""Characters of code that are lexed in one go."""
+
 COMMON_LANGUAGES = (
     "python",
     "bash",
@@ -156,6 +159,16 @@ def _line_spans(lexer: Lexer, line: str) -> Iterator[_Span]:
     for _, kind, text in lexer.get_tokens_unprocessed(line):
         yield at, _units(text), kind
         at += _units(text)
+
+
+def coloured(code: str, language: str) -> Iterator[tuple[str, QTextCharFormat]]:
+    """Short code in pieces, each with the colours to lay over its format; long code is one plain piece."""
+    lexer = lexer_for(language)
+    if lexer is None or len(code) > LONGEST_AT_ONCE:
+        yield code, QTextCharFormat()
+        return
+    for _, kind, text in lexer.get_tokens_unprocessed(code):
+        yield text, _format(kind) or QTextCharFormat()
 
 
 def _units(text: str) -> int:

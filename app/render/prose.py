@@ -12,6 +12,7 @@ from PySide6.QtGui import (
     QPainter,
     QPaintEvent,
     QPalette,
+    QResizeEvent,
     QTextBlock,
     QTextBlockFormat,
     QTextCursor,
@@ -21,8 +22,9 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QFrame, QSizePolicy, QTextBrowser, QWidget
 
 from app import theme
+from app.render.buttons import CopyButton
 from app.render.grammar import References
-from app.render.inline import CODE_PADDING, INLINE_CODE
+from app.render.inline import CODE_PADDING, INLINE_CODE, LINE_BREAK
 from app.render.links import may_open
 from app.render.tables import BELOW_TABLE
 from app.render.typeset import PREFORMATTED, PREFORMATTED_PADDING, QUOTE, QUOTE_INDENT, RULE, Place, Typesetter
@@ -50,6 +52,8 @@ class ProseView(QTextBrowser):
         self._blocks: list[str] = []
         self._places: list[Place] = []
         self._references: References = {}
+        self._code_positions: list[int] = []  # of code inside lists and quotes, each with a Copy button over it
+        self.copy_buttons: list[CopyButton] = []
         self.setFixedHeight(1)  # until the text is laid out
         self._restyle()
 
@@ -84,10 +88,11 @@ class ProseView(QTextBrowser):
 
     def _set_from(self, index: int, blocks: Sequence[str]) -> None:
         blocks = list(blocks)
+        place = self._places[index] if self._places else Place()
+        self._code_positions = [position for position in self._code_positions if position < place.position]
         cursor = QTextCursor(self.document())
         cursor.beginEditBlock()
         self._cut(cursor, index)
-        place = self._places[index] if index < len(self._places) else Place()
         del self._places[index:]
         for block in blocks[index:]:
             self._places.append(place)
@@ -95,6 +100,7 @@ class ProseView(QTextBrowser):
         self._places.append(place)
         cursor.endEditBlock()
         self._blocks = blocks
+        self._find_code(self._places[index].position)
 
     def _cut(self, cursor: QTextCursor, index: int) -> None:
         """Take away everything from block `index` on, the paragraph before it kept as it is."""
@@ -111,6 +117,32 @@ class ProseView(QTextBrowser):
             cursor.setBlockFormat(kept)
         if cursor.blockCharFormat() != kept_text:
             cursor.setBlockCharFormat(kept_text)
+
+    def _find_code(self, start: int) -> None:
+        """Look for code from the position `start` on, and give every block of it a Copy button."""
+        block = self.document().findBlock(start)
+        while block.isValid():
+            if block.position() >= start and block.blockFormat().boolProperty(PREFORMATTED):
+                self._code_positions.append(block.position())
+            block = block.next()
+        while len(self.copy_buttons) < len(self._code_positions):
+            number = len(self.copy_buttons)
+            button = CopyButton(lambda number=number: self._code(number), "Copy code")
+            button.setParent(self)
+            self.copy_buttons.append(button)
+        for number, button in enumerate(self.copy_buttons):
+            button.setVisible(number < len(self._code_positions))
+        self._place_buttons()
+
+    def _code(self, number: int) -> str:
+        return self.document().findBlock(self._code_positions[number]).text().replace(LINE_BREAK, "\n")
+
+    def _place_buttons(self) -> None:
+        layout = self.document().documentLayout()
+        for position, button in zip(self._code_positions, self.copy_buttons, strict=False):
+            block = self.document().findBlock(position)
+            top = _text_box(block, layout.blockBoundingRect(block)).top() - PREFORMATTED_PADDING
+            button.move(self.viewport().width() - button.width() - 8, round(top) + 8)
 
     def _restyle(self) -> None:
         now = theme.current()
@@ -129,6 +161,7 @@ class ProseView(QTextBrowser):
         if self._places and self._places[-1].fresh and self._blocks:  # the empty paragraph that Qt keeps behind a table
             height -= 1 + BELOW_TABLE * self._setter.scale
         self.setFixedHeight(max(1, ceil(height)))
+        self._place_buttons()
 
     def _follow(self, url: QUrl) -> None:
         if may_open(url.toString()):
@@ -147,6 +180,10 @@ class ProseView(QTextBrowser):
         data = QMimeData()
         data.setText(self.textCursor().selection().toPlainText())
         return data
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._place_buttons()
 
     def wheelEvent(self, event: QWheelEvent) -> None:
         event.ignore()  # the transcript scrolls

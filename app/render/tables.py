@@ -27,7 +27,11 @@ _NUMBER = re.compile(r"[-+−±~≈<>]?\s?[$€£]?\s?\d[\d.,  ]*\s?(?:%|‰|[×
 BELOW_TABLE = 16
 """Pixels between a table and what follows, in the table itself: Qt forgets the upper margin of the paragraph below."""
 _ABOVE_ROW, _BELOW_ROW = 2, 6  # a fixed line height stands its text low
-_COLUMN_GAP = 32
+
+
+def _column_gap(columns: int) -> int:
+    """Pixels between columns: room to read in a narrow table, room for the words in a wide one."""
+    return 56 if columns <= 3 else 32 if columns <= 5 else 20
 
 
 class BookTable:
@@ -79,7 +83,7 @@ class BookTable:
         style.setTopPadding(_ABOVE_ROW)
         style.setBottomPadding(_BELOW_ROW)
         if c < table.columns() - 1:
-            style.setRightPadding(_COLUMN_GAP * self._scale)
+            style.setRightPadding(_column_gap(table.columns()) * self._scale)
         solid = QTextFrameFormat.BorderStyle.BorderStyle_Solid
         if r == 0:
             style.setTopBorder(1)

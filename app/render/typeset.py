@@ -16,6 +16,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QFont, QTextBlockFormat, QTextCharFormat, QTextCursor, QTextFormat, QTextList, QTextListFormat
 
 from app.render.grammar import References, task, tokens
+from app.render.highlight import coloured
 from app.render.inline import LINE_BREAK, Inline
 from app.render.tables import BookTable
 from app.theme import Theme
@@ -27,6 +28,8 @@ RULE = QTextFormat.Property.UserProperty + 4
 
 QUOTE_INDENT = 16
 PREFORMATTED_PADDING = 12
+COPY_BUTTON = 28
+"""Pixels kept free at the right of code inside a list or a quote, where the view puts a Copy button."""
 
 _FIXED = QTextBlockFormat.LineHeightTypes.FixedHeight.value
 _HEADINGS = {1: (20, 28), 2: (17, 26)}  # size and line height; deeper ones are reading text in bold
@@ -95,7 +98,7 @@ class Typesetter:
                 case "heading_open":
                     self._heading(int(token.tag[1]), found[at + 1])
                 case "fence" | "code_block":
-                    self._preformatted(token.content.removesuffix("\n"))
+                    self._preformatted(token.content.removesuffix("\n"), next(iter(token.info.split()), ""))
                 case "hr":
                     self._rule()
                 case "bullet_list_open" | "ordered_list_open":
@@ -140,16 +143,19 @@ class Typesetter:
         self._inline.set(self._cursor, inline.children or [], text)
         self._above = Above.HEADING
 
-    def _preformatted(self, code: str) -> None:
+    def _preformatted(self, code: str, language: str) -> None:
         block = self._paragraph_format("code")
         block.setProperty(PREFORMATTED, True)
         block.setLayoutDirection(Qt.LayoutDirection.LeftToRight)
         block.setTopMargin(block.topMargin() + PREFORMATTED_PADDING)
         block.setBottomMargin(2 * PREFORMATTED_PADDING)  # Qt takes the larger of two margins, not their sum
         block.setLeftMargin(block.leftMargin() + PREFORMATTED_PADDING)
-        block.setRightMargin(PREFORMATTED_PADDING)
+        block.setRightMargin(PREFORMATTED_PADDING + COPY_BUTTON)
         self._begin(block, self._code)
-        self._cursor.insertText(code.replace("\n", LINE_BREAK), self._code)
+        for piece, colours in coloured(code, language):
+            characters = QTextCharFormat(self._code)
+            characters.merge(colours)
+            self._cursor.insertText(piece.replace("\n", LINE_BREAK), characters)
 
     def _rule(self) -> None:
         block = self._paragraph_format("reading")

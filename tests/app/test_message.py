@@ -398,6 +398,22 @@ def test_g06_5000_tokens_at_once_do_not_freeze_the_window(qtbot: QtBot, reply: R
     assert "".join(shown(reply)).count("many words") == reply.source().count("*many* words")
 
 
+def test_g15_a_table_of_200_rows_does_not_freeze_the_window(reply: ReplyView) -> None:
+    table = "| a | b | c |\n|---|---|---|\n" + "".join(f"| row {n} | **{n}** | `x{n}` |\n" for n in range(200))
+    longest = 0.0
+    for at in range(0, len(table), 100):
+        began = thread_time()
+        reply.append(table[at : at + 100])
+        reply.flush()
+        QApplication.processEvents()
+        longest = max(longest, thread_time() - began)
+    began = thread_time()
+    reply.resize(400, reply.height())
+    QApplication.processEvents()
+    assert max(longest, thread_time() - began) < 0.15
+    assert "row 199" in shown(reply)[0]
+
+
 def test_th07_a_thought_of_20000_tokens_does_not_freeze_the_window(qtbot: QtBot, reply: ReplyView) -> None:
     reply.append("<think>")
     reply.flush()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from PySide6.QtCore import QSize, Qt, QUrl
-from PySide6.QtGui import QColor, QImage, QTextBlock, QTextCharFormat, QTextDocument, QTextTable
+from PySide6.QtGui import QColor, QGuiApplication, QImage, QTextBlock, QTextCharFormat, QTextDocument, QTextTable
 from pytestqt.qtbot import QtBot
 
 from app import theme
@@ -104,6 +104,23 @@ def test_tasks_are_ticked_or_open(qtbot: QtBot) -> None:
     assert (open_task.text(), done.text()) == ("open", "done")
     assert open_task.blockFormat().marker().name == "Unchecked"
     assert done.blockFormat().marker().name == "Checked"
+
+
+def test_code_in_a_list_is_coloured_and_can_be_copied(qtbot: QtBot) -> None:
+    markdown = "1. Install:\n\n   ```python\n   import re\n\n   x = '😀'\n   ```\n\n2. Run:\n\n   ```\n   y\n   ```\n"
+    view = view_of(qtbot, "")
+    for end in range(len(markdown) + 1):
+        show(view, markdown[:end])
+    first, second = (button for button in view.copy_buttons if button.isVisible())
+    qtbot.mouseClick(first, Qt.MouseButton.LeftButton)
+    assert QGuiApplication.clipboard().text() == "import re\n\nx = '😀'"
+    qtbot.mouseClick(second, Qt.MouseButton.LeftButton)
+    assert QGuiApplication.clipboard().text() == "y"
+    code = paragraphs(view)[1]
+    assert dict(runs(code))["import"].foreground().color().name().upper() == theme.current().hex("accent")
+    assert view.rect().contains(first.geometry())
+    show(view, "Something else")
+    assert not any(button.isVisible() for button in view.copy_buttons)
 
 
 def test_columns_of_numbers_are_right_aligned(qtbot: QtBot) -> None:
