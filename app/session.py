@@ -300,6 +300,7 @@ class Session(QObject):
         if self.writing is None:
             return
         self.writing.decision = event.decision
+        self.writing.answer.opened_thinking = event.opened_thinking
         self.speed.begin(event.decision)
         self.state_changed.emit()
         self.speed_changed.emit()

@@ -21,7 +21,7 @@ class Answer:
     """One attempt at a reply: the text so far, and how it ended.
 
     `reply` holds what was measured, once it ended; `speed_up` is its speed over plain, where both were measured;
-    `model` is the path of the model that wrote it.
+    `model` is the path of the model that wrote it. `opened_thinking`: its text begins inside a thought, without a tag.
     """
 
     text: str = ""
@@ -30,6 +30,7 @@ class Answer:
     error: ErrorReport | None = None
     model: str = ""
     speed_up: float | None = None
+    opened_thinking: bool = False
 
     @property
     def ended(self) -> bool:

@@ -148,6 +148,7 @@ class ChatView(QWidget):
             return
         view = self._add_reply(turn)
         if answer.text:
+            view.begin(answer.opened_thinking)
             view.append(answer.text)
         if answer.ended:
             self._end(view, turn, answer)
@@ -188,8 +189,12 @@ class ChatView(QWidget):
         self._announce("Reply started")
 
     def _on_text(self, chat: Chat, turn: Turn, text: str) -> None:
-        if self._shows(chat):
-            self._replies[turn].append(text)
+        if not self._shows(chat):
+            return
+        view, answer = self._replies[turn], turn.latest
+        if view.empty and answer is not None:
+            view.begin(answer.opened_thinking)
+        view.append(text)
 
     def _on_answer_ended(self, chat: Chat, turn: Turn) -> None:
         answer = turn.shown
@@ -264,10 +269,11 @@ class ChatView(QWidget):
             self.composer.show_text(chat.draft)
 
     def copy_last_reply(self) -> None:
-        """Put the Markdown source of the last reply on the clipboard."""
+        """Put the Markdown source of the last reply on the clipboard, without its thinking."""
         for turn in reversed(self._session.current.turns):
-            if turn.shown is not None and turn.shown.text:
-                QGuiApplication.clipboard().setText(turn.shown.text)
+            view = self._replies.get(turn)
+            if view is not None and view.source():
+                QGuiApplication.clipboard().setText(view.source())
                 self.show_notice("Reply copied.")
                 return
 

@@ -169,6 +169,7 @@ class ReplyView(QWidget):
         self.setAccessibleName("Reply")
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.setMinimumWidth(1)  # what stands in it adapts, and must not keep the window wide
+        self._empty = True
         self._thinking = Thinking()
         self._began_thinking: float | None = None
         self._thought_seconds: float | None = None
@@ -210,6 +211,7 @@ class ReplyView(QWidget):
 
     def append(self, text: str) -> None:
         """The next piece of the reply."""
+        self._empty = False
         self._take(*self._thinking.feed(text))
         self._time_thought()
         self._schedule(self._interval)
@@ -247,6 +249,11 @@ class ReplyView(QWidget):
     def thought(self) -> str:
         """The thinking before the reply."""
         return "".join(self._thoughts)
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing has come yet."""
+        return self._empty
 
     @property
     def writing(self) -> bool:

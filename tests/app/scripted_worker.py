@@ -114,10 +114,10 @@ class ScriptedWorker:
     def last_id(self) -> int:
         return self.requests[-1].id
 
-    def begin(self, mode: Mode = "mtp", depth: int = 2, prompt: int = 20) -> None:
+    def begin(self, mode: Mode = "mtp", depth: int = 2, prompt: int = 20, *, opened_thinking: bool = False) -> None:
         """The last request has been accepted and its prompt read."""
-        made = decision(mode, depth)
-        self.say(Started(self.last_id, made, seed=7), PrefillProgress(self.last_id, prompt, prompt, 0))
+        started = Started(self.last_id, decision(mode, depth), seed=7, opened_thinking=opened_thinking)
+        self.say(started, PrefillProgress(self.last_id, prompt, prompt, 0))
 
     def write(
         self, text: str, *, rounds: int = 1, tokens_per_round: int = 2, ms: float = 100.0, before: int = 0

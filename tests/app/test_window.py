@@ -283,6 +283,21 @@ def test_g18_a_reply_goes_on_in_its_chat_while_another_is_shown(house: House) ->
     assert not house.replies[0].writing
 
 
+def test_th01_a_thought_that_the_prompt_opened_is_none_of_the_answer(house: House) -> None:
+    house.send("Think first")
+    chat = house.session.current
+    house.worker.begin(opened_thinking=True)
+    house.worker.write("plan</thi")
+    house.tick()
+    house.worker.write("nk>\n\nHi")
+    house.worker.finish("plan</think>\n\nHi")
+    house.tick()
+    assert (house.replies[0].thought(), house.replies[0].source()) == ("plan", "Hi")
+    house.window.new_chat()
+    house.session.show_chat(chat)
+    assert (house.replies[0].thought(), house.replies[0].source()) == ("plan", "Hi")
+
+
 def test_the_sidebar_lists_chats_by_title_and_marks_the_one_being_written(house: House) -> None:
     chats = house.window.sidebar.chats
     assert [chats.item(0).text()] == ["New chat"]
