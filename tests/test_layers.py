@@ -84,7 +84,10 @@ RULES = [
     Rule("chats are kept without Qt", inside=("app.chats",), forbids=QT),
     Rule(
         "text is read and cut into segments without Qt",
-        inside=("app.render.grammar", "app.render.segments", "app.render.thinking", "app.render.links"),
+        inside=(
+            *("app.render.grammar", "app.render.segments", "app.render.mend"),
+            *("app.render.thinking", "app.render.links"),
+        ),
         forbids=QT,
     ),
     Rule("chats and rendering know no views", inside=("app.chats", "app.render"), forbids=("app.views",)),

@@ -11,6 +11,7 @@ import re
 from dataclasses import dataclass, field
 
 from app.render.grammar import LINE_END, Block, References, blocks
+from app.render.mend import mended
 
 # An unfinished last line of nothing but signs may yet become a fence, a rule, a heading, a list or a table. Shown at
 # once it would make the text jump: two hyphens turn the line above them into a heading.
@@ -19,7 +20,10 @@ _UNDECIDED = re.compile(r"[ \t]*(?:[-=*+#>`~_|: \t]*|\d{1,9}[.)]?)\Z")
 
 @dataclass
 class Prose:
-    """Consecutive blocks without fenced code between them; each holds its source, line ends included."""
+    """Consecutive blocks without fenced code between them; each holds its source, line ends included.
+
+    The last one, while it is being written, is shown as it will most likely look.
+    """
 
     blocks: list[str] = field(default_factory=list)
 
@@ -106,7 +110,7 @@ class GrowingText:
             self._keep_tail_from(open_block.body)
             return True
         for block in found[settled:]:
-            self._add(block)
+            self._add(block, written=block is not found[-1])
         self._keep_tail_from(open_block.start)
         return False
 
@@ -126,14 +130,17 @@ class GrowingText:
             self._fence.show(self._tail)
         return False
 
-    def _add(self, block: Block) -> None:
+    def _add(self, block: Block, written: bool = True) -> None:
         source = self._tail[block.start : block.end]
         if block.fence:
             fence = _OpenFence(self._tail[block.start : block.body])
             fence.read(self._tail[block.body : block.end], block.end - block.body)
             fence.code.closed = True
             self.segments.append(fence.code)
-        elif self.segments and isinstance(self.segments[-1], Prose):
+            return
+        if not written:
+            source = mended(source)
+        if self.segments and isinstance(self.segments[-1], Prose):
             self.segments[-1].blocks.append(source)
         else:
             self.segments.append(Prose([source]))

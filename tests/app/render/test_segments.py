@@ -166,6 +166,17 @@ def test_a_line_of_nothing_but_signs_waits_until_it_says_what_it_is(signs: str) 
     assert "".join(segment.source for segment in growing.segments) == "Words.\n" + signs
 
 
+def test_half_written_emphasis_is_shown_whole_and_kept_as_it_came() -> None:
+    growing = GrowingText()
+    growing.feed("Some **bold wo")
+    assert growing.segments == [Prose(["Some **bold wo**"])]
+    growing.feed("rd** and")
+    assert growing.segments == [Prose(["Some **bold word** and"])]
+    growing.feed(" **more")
+    growing.finish()
+    assert growing.segments == [Prose(["Some **bold word** and **more"])]
+
+
 def test_only_the_unsettled_tail_is_parsed_again(monkeypatch: pytest.MonkeyPatch) -> None:
     from app.render import segments as module
 
