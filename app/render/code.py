@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from math import ceil
 
-from PySide6.QtCore import QMimeData, QRectF, Qt
+from PySide6.QtCore import QRectF, Qt
 from PySide6.QtGui import (
     QPainter,
     QPaintEvent,
-    QPalette,
     QPen,
     QTextBlockFormat,
     QTextCharFormat,
@@ -30,6 +29,7 @@ from PySide6.QtWidgets import (
 from app import theme
 from app.render.buttons import CopyButton
 from app.render.highlight import Highlighter
+from app.render.page_text import PageText
 
 HEADER_HEIGHT = 36
 RADIUS = 8
@@ -37,7 +37,7 @@ LONG_LINES = 20
 """Code longer than this has a second Copy button below it: the first may be a screen away."""
 
 
-class CodeText(QTextEdit):
+class CodeText(PageText, QTextEdit):
     """Code without wrapping, as high as its lines; scrolls sideways alone, and always reads left to right.
 
     A QTextEdit and not a QPlainTextEdit: the latter has no line height but the font's own.
@@ -47,12 +47,8 @@ class CodeText(QTextEdit):
 
     def __init__(self) -> None:
         super().__init__()
-        self.setReadOnly(True)
-        self.setAcceptRichText(False)
-        self.setUndoRedoEnabled(False)
-        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.become_part_of_page()
         self.setLineWrapMode(QTextEdit.LineWrapMode.NoWrap)
-        self.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.setTextInteractionFlags(
             Qt.TextInteractionFlag.TextSelectableByMouse | Qt.TextInteractionFlag.TextSelectableByKeyboard
@@ -63,8 +59,6 @@ class CodeText(QTextEdit):
         option.setTextDirection(Qt.LayoutDirection.LeftToRight)
         option.setWrapMode(QTextOption.WrapMode.NoWrap)
         self.document().setDefaultTextOption(option)
-        self.document().setDocumentMargin(0)
-        self.viewport().setAutoFillBackground(False)
         self.highlighter = Highlighter(self.document())
         self.document().documentLayout().documentSizeChanged.connect(self._fit)
         self.horizontalScrollBar().rangeChanged.connect(self._fit)
@@ -85,12 +79,7 @@ class CodeText(QTextEdit):
         self._characters = QTextCharFormat()
         self._characters.setFont(now.font("code"))
         self._characters.setForeground(now.colour("text"))
-        palette = self.palette()
-        palette.setColor(QPalette.ColorRole.Base, Qt.GlobalColor.transparent)
-        palette.setColor(QPalette.ColorRole.Text, now.colour("text"))
-        palette.setColor(QPalette.ColorRole.Highlight, now.colour("aid"))
-        palette.setColor(QPalette.ColorRole.HighlightedText, now.colour("text"))
-        self.setPalette(palette)
+        self.take_colours()
         document = self.document()
         document.setDefaultFont(now.font("code"))
         self.setTabStopDistance(4 * self.fontMetrics().horizontalAdvance(" "))
@@ -117,15 +106,11 @@ class CodeText(QTextEdit):
         extra = bar.sizeHint().height() if bar.maximum() > 0 else 0
         self.setFixedHeight(ceil(self.document().size().height()) + extra)
 
-    def createMimeDataFromSelection(self) -> QMimeData:
-        data = QMimeData()
-        data.setText(self.textCursor().selection().toPlainText())
-        return data
-
     def wheelEvent(self, event: QWheelEvent) -> None:
-        """Sideways is for the code, up and down for the transcript."""
-        if abs(event.angleDelta().x()) > abs(event.angleDelta().y()) and self.horizontalScrollBar().maximum() > 0:
-            super().wheelEvent(event)
+        """Sideways is for the code, up and down for the page."""
+        turn = event.angleDelta()
+        if abs(turn.x()) > abs(turn.y()) and self.horizontalScrollBar().maximum() > 0:
+            QTextEdit.wheelEvent(self, event)
         else:
             event.ignore()
 

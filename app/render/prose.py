@@ -6,31 +6,30 @@ from collections.abc import Iterator, Sequence
 from math import ceil
 from typing import Any
 
-from PySide6.QtCore import QMimeData, QPointF, QRectF, QSize, Qt, QUrl, Signal
+from PySide6.QtCore import QPointF, QRectF, QSize, Qt, QUrl, Signal
 from PySide6.QtGui import (
     QImage,
     QPainter,
     QPaintEvent,
-    QPalette,
     QResizeEvent,
     QTextBlock,
     QTextBlockFormat,
     QTextCursor,
     QTextLine,
-    QWheelEvent,
 )
-from PySide6.QtWidgets import QFrame, QSizePolicy, QTextBrowser, QWidget
+from PySide6.QtWidgets import QSizePolicy, QTextBrowser, QWidget
 
 from app import theme
 from app.render.buttons import CopyButton
 from app.render.grammar import References
 from app.render.inline import CODE_PADDING, INLINE_CODE, LINE_BREAK
 from app.render.links import may_open
+from app.render.page_text import PageText
 from app.render.tables import BELOW_TABLE
 from app.render.typeset import PREFORMATTED, PREFORMATTED_PADDING, QUOTE, QUOTE_INDENT, RULE, Place, Typesetter
 
 
-class ProseView(QTextBrowser):
+class ProseView(PageText, QTextBrowser):
     """Selectable text without scroll bars or frame. Loads nothing: no image, no file, no address is ever read."""
 
     link_activated = Signal(str)
@@ -39,15 +38,11 @@ class ProseView(QTextBrowser):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setAccessibleName("Reply")
-        self.setFrameShape(QFrame.Shape.NoFrame)
-        self.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.become_part_of_page()
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
-        self.setUndoRedoEnabled(False)
         self.setOpenLinks(False)
         self.anchorClicked.connect(self._follow)
-        self.viewport().setAutoFillBackground(False)
-        self.document().setDocumentMargin(0)
         self.document().documentLayout().documentSizeChanged.connect(self._grow)
         self._blocks: list[str] = []
         self._places: list[Place] = []
@@ -88,6 +83,8 @@ class ProseView(QTextBrowser):
 
     def _set_from(self, index: int, blocks: Sequence[str]) -> None:
         blocks = list(blocks)
+        selection = self.textCursor()
+        selected = (selection.anchor(), selection.position())
         place = self._places[index] if self._places else Place()
         self._code_positions = [position for position in self._code_positions if position < place.position]
         cursor = QTextCursor(self.document())
@@ -101,6 +98,16 @@ class ProseView(QTextBrowser):
         cursor.endEditBlock()
         self._blocks = blocks
         self._find_code(self._places[index].position)
+        self._select(*selected)
+
+    def _select(self, anchor: int, position: int) -> None:
+        """Select again what was selected, also where the text has been set anew."""
+        selection = self.textCursor()
+        if anchor != position and (selection.anchor(), selection.position()) != (anchor, position):
+            end = self.document().characterCount() - 1
+            selection.setPosition(min(anchor, end))
+            selection.setPosition(min(position, end), QTextCursor.MoveMode.KeepAnchor)
+            self.setTextCursor(selection)
 
     def _cut(self, cursor: QTextCursor, index: int) -> None:
         """Take away everything from block `index` on, the paragraph before it kept as it is."""
@@ -149,12 +156,7 @@ class ProseView(QTextBrowser):
         self._setter = Typesetter(now)
         self.document().setIndentWidth(self._setter.indent)
         self.document().setDefaultFont(now.font("reading"))
-        palette = self.palette()
-        palette.setColor(QPalette.ColorRole.Base, Qt.GlobalColor.transparent)
-        palette.setColor(QPalette.ColorRole.Text, now.colour("text"))
-        palette.setColor(QPalette.ColorRole.Highlight, now.colour("aid"))
-        palette.setColor(QPalette.ColorRole.HighlightedText, now.colour("text"))
-        self.setPalette(palette)
+        self.take_colours()
 
     def _grow(self) -> None:
         height = self.document().size().height()
@@ -175,18 +177,9 @@ class ProseView(QTextBrowser):
         empty.fill(Qt.GlobalColor.transparent)
         return empty
 
-    def createMimeDataFromSelection(self) -> QMimeData:
-        """Plain text alone: colours of a dark window have no place in another document."""
-        data = QMimeData()
-        data.setText(self.textCursor().selection().toPlainText())
-        return data
-
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
         self._place_buttons()
-
-    def wheelEvent(self, event: QWheelEvent) -> None:
-        event.ignore()  # the transcript scrolls
 
     def sizeHint(self) -> QSize:
         return QSize(super().sizeHint().width(), self.height())

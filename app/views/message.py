@@ -7,23 +7,22 @@ from math import ceil, inf
 from time import monotonic, perf_counter
 from typing import Literal
 
-from PySide6.QtCore import QEvent, QMimeData, QPoint, Qt, QTimer, Signal
+from PySide6.QtCore import QEvent, QPoint, Qt, QTimer, Signal
 from PySide6.QtGui import (
     QEnterEvent,
     QPainter,
     QPaintEvent,
-    QPalette,
     QResizeEvent,
     QTextBlockFormat,
     QTextCharFormat,
     QTextCursor,
     QTextOption,
-    QWheelEvent,
 )
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QSizePolicy, QTextEdit, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QTextEdit, QVBoxLayout, QWidget
 
 from app import theme
 from app.render.code import CodeCard
+from app.render.page_text import PageText
 from app.render.prose import ProseView
 from app.render.segments import Code, GrowingText, Prose, Segment
 from app.render.thinking import Thinking
@@ -80,7 +79,7 @@ class UserTurn(QWidget):
         painter.drawRoundedRect(self.bubble.geometry(), BUBBLE_RADIUS, BUBBLE_RADIUS)
 
 
-class _Bubble(QTextEdit):
+class _Bubble(PageText, QTextEdit):
     """Plain text as wide as it needs to be."""
 
     ACROSS, ABOVE, BELOW = 16, 8, 12  # a fixed line height stands its text low
@@ -89,17 +88,11 @@ class _Bubble(QTextEdit):
         super().__init__()
         self.written = text
         self.setAccessibleName("Your message")
-        self.setReadOnly(True)
-        self.setAcceptRichText(False)
-        self.setUndoRedoEnabled(False)
-        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.become_part_of_page()
         self.setTabChangesFocus(True)
-        self.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setWordWrapMode(QTextOption.WrapMode.WrapAtWordBoundaryOrAnywhere)
         self.setLineWrapMode(QTextEdit.LineWrapMode.FixedPixelWidth)  # else every resize would set the width anew
-        self.viewport().setAutoFillBackground(False)
-        self.document().setDocumentMargin(0)
         self.setViewportMargins(self.ACROSS, self.ABOVE, self.ACROSS, self.BELOW)
         self.setPlainText(text)
         self.restyle()
@@ -118,12 +111,7 @@ class _Bubble(QTextEdit):
         cursor.setCharFormat(characters)
         cursor.setBlockCharFormat(characters)
         cursor.endEditBlock()
-        palette = self.palette()
-        palette.setColor(QPalette.ColorRole.Base, Qt.GlobalColor.transparent)
-        palette.setColor(QPalette.ColorRole.Text, now.colour("text"))
-        palette.setColor(QPalette.ColorRole.Highlight, now.colour("aid"))
-        palette.setColor(QPalette.ColorRole.HighlightedText, now.colour("text"))
-        self.setPalette(palette)
+        self.take_colours()
 
     def fit(self, widest: int) -> None:
         """Take the size of the text at a width of at most `widest` pixels."""
@@ -133,14 +121,6 @@ class _Bubble(QTextEdit):
         self.setLineWrapColumnOrWidth(width)
         height = ceil(self.document().size().height())
         self.setFixedSize(width + 2 * self.ACROSS, height + self.ABOVE + self.BELOW)
-
-    def createMimeDataFromSelection(self) -> QMimeData:
-        data = QMimeData()
-        data.setText(self.textCursor().selection().toPlainText())
-        return data
-
-    def wheelEvent(self, event: QWheelEvent) -> None:
-        event.ignore()
 
 
 @dataclass(frozen=True)

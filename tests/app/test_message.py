@@ -182,6 +182,18 @@ def test_g13_a_theme_change_in_mid_stream_loses_nothing(reply: ReplyView) -> Non
     assert reply.source() == MARKDOWN
 
 
+def test_g10_a_selection_in_the_paragraph_that_grows_is_kept(reply: ReplyView) -> None:
+    write(reply, "Words of a paragraph")
+    (view,) = segment_views(reply)
+    assert isinstance(view, ProseView)
+    cursor = view.textCursor()
+    cursor.setPosition(9)
+    cursor.setPosition(19, cursor.MoveMode.KeepAnchor)
+    view.setTextCursor(cursor)
+    write(reply, " that **goes on** and on.\n\nMore")
+    assert view.textCursor().selectedText() == "a paragrap"
+
+
 # ------------------------------------------------------------------ thinking
 
 

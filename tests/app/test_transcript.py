@@ -148,6 +148,17 @@ def test_the_end_key_goes_to_the_end(transcript: Transcript) -> None:
     assert transcript.following
 
 
+def test_keys_that_scroll_reach_the_conversation_from_the_text(transcript: Transcript) -> None:
+    reply = transcript.add_reply()
+    write(reply, PARAGRAPH * 30)
+    (view,) = reply.findChildren(ProseView)
+    view.setFocus()
+    QTest.keyClick(view, Qt.Key.Key_PageUp)
+    assert transcript.verticalScrollBar().value() < transcript.verticalScrollBar().maximum()
+    QTest.keyClick(view, Qt.Key.Key_End)
+    assert at_end(transcript)
+
+
 def test_sending_goes_to_the_end(transcript: Transcript) -> None:
     write(transcript.add_reply(), PARAGRAPH * 30)
     wheel(transcript, 300)

@@ -1,0 +1,60 @@
+"""What the text widgets of a conversation have in common: they are parts of one page that scrolls as a whole."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QMimeData, Qt
+from PySide6.QtGui import QKeyEvent, QPalette, QWheelEvent
+from PySide6.QtWidgets import QFrame, QTextEdit
+
+from app import theme
+
+# To the type checker the mixin is the editor that it is mixed into.
+_Editor = QTextEdit if TYPE_CHECKING else object
+
+_PAGE_KEYS = (Qt.Key.Key_PageUp, Qt.Key.Key_PageDown, Qt.Key.Key_Home, Qt.Key.Key_End, Qt.Key.Key_Up, Qt.Key.Key_Down)
+
+
+class PageText(_Editor):
+    """Mixed into a QTextEdit. Read-only, without frame, background or vertical bar; copies plain text alone.
+
+    The wheel and the keys that scroll are left to the page.
+    """
+
+    def become_part_of_page(self) -> None:
+        """To be called once, when the editor has been constructed."""
+        self.setReadOnly(True)
+        self.setUndoRedoEnabled(False)
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.viewport().setAutoFillBackground(False)
+        self.document().setDocumentMargin(0)
+
+    def take_colours(self) -> None:
+        """Take text and selection colours of the current theme."""
+        now = theme.current()
+        palette = self.palette()
+        palette.setColor(QPalette.ColorRole.Base, Qt.GlobalColor.transparent)
+        palette.setColor(QPalette.ColorRole.Text, now.colour("text"))
+        palette.setColor(QPalette.ColorRole.Highlight, now.colour("aid"))
+        palette.setColor(QPalette.ColorRole.HighlightedText, now.colour("text"))
+        self.setPalette(palette)
+
+    def createMimeDataFromSelection(self) -> QMimeData:
+        """Plain text: the colours of a dark window have no place in another document."""
+        data = QMimeData()
+        data.setText(self.textCursor().selection().toPlainText())
+        return data
+
+    def wheelEvent(self, event: QWheelEvent) -> None:
+        event.ignore()
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        if event.key() in _PAGE_KEYS and event.modifiers() in (
+            Qt.KeyboardModifier.NoModifier,
+            Qt.KeyboardModifier.KeypadModifier,
+        ):
+            event.ignore()
+        else:
+            super().keyPressEvent(event)
