@@ -129,7 +129,7 @@ class CodeCard(QFrame):
         self.copy_button = CopyButton(self.code, "Copy code", words=True)
         self.lower_copy_button: CopyButton | None = None
         self.text = CodeText()
-        layout = QVBoxLayout(self)
+        self._column = layout = QVBoxLayout(self)
         layout.setContentsMargins(1, 1, 1, 1)
         layout.setSpacing(0)
         header = QWidget()
@@ -192,7 +192,7 @@ class CodeCard(QFrame):
         across.setContentsMargins(16, 0, 8, 4)
         across.addStretch(1)
         across.addWidget(self.lower_copy_button)
-        self.layout().addWidget(footer)
+        self._column.addWidget(footer)
 
     def paintEvent(self, event: QPaintEvent) -> None:
         now = theme.current()

@@ -12,7 +12,8 @@ from time import perf_counter
 
 from pygments.lexer import Lexer
 from pygments.lexers import get_lexer_by_name
-from pygments.token import Comment, Token
+from pygments.token import Comment
+from pygments.token import _TokenType as PygmentsToken
 from pygments.util import ClassNotFound
 from PySide6.QtCore import QTimer
 from PySide6.QtGui import QColor, QSyntaxHighlighter, QTextCharFormat, QTextDocument
@@ -41,8 +42,7 @@ COMMON_LANGUAGES = (
     "go",
 )
 
-_TokenType = type(Token)
-_Span = tuple[int, int, _TokenType]  # start and length in UTF-16 units, which Qt counts in, and what it is
+_Span = tuple[int, int, PygmentsToken]  # start and length in UTF-16 units, which Qt counts in, and what it is
 
 
 @cache
@@ -77,7 +77,7 @@ class Highlighter(QSyntaxHighlighter):
         self._lexer: Lexer | None = None
         self._lines: list[list[_Span]] | None = None
         self._work: Iterator[None] | None = None
-        self._formats: dict[_TokenType, QTextCharFormat | None] = {}
+        self._formats: dict[PygmentsToken, QTextCharFormat | None] = {}
         self._timer = QTimer(self)
         self._timer.setInterval(0)
         self._timer.timeout.connect(self._slice)
@@ -148,7 +148,7 @@ class Highlighter(QSyntaxHighlighter):
             if (style := self._format(kind)) is not None:
                 self.setFormat(start, length, style)
 
-    def _format(self, kind: _TokenType) -> QTextCharFormat | None:
+    def _format(self, kind: PygmentsToken) -> QTextCharFormat | None:
         if kind not in self._formats:
             self._formats[kind] = _format(kind)
         return self._formats[kind]
@@ -175,7 +175,7 @@ def _units(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode("utf-16-le")) // 2
 
 
-def _format(kind: _TokenType) -> QTextCharFormat | None:
+def _format(kind: PygmentsToken) -> QTextCharFormat | None:
     colours = theme.current().code_colours()
     named = next((str(k) for k in reversed(kind.split()) if str(k) in colours), None)
     if named is None:

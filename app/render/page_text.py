@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QMimeData, Qt
 from PySide6.QtGui import QKeyEvent, QPalette, QWheelEvent
-from PySide6.QtWidgets import QFrame, QTextEdit
+from PySide6.QtWidgets import QFrame
 
 from app import theme
 
-# To the type checker the mixin is the editor that it is mixed into.
-_Editor = QTextEdit if TYPE_CHECKING else object
+if TYPE_CHECKING:  # to the type checker the mixin is the editor that it is mixed into
+    from PySide6.QtWidgets import QTextEdit as _Editor
+else:
+    _Editor = object
 
 _PAGE_KEYS = (Qt.Key.Key_PageUp, Qt.Key.Key_PageDown, Qt.Key.Key_Home, Qt.Key.Key_End, Qt.Key.Key_Up, Qt.Key.Key_Down)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from math import ceil
 from typing import Any
 
@@ -134,7 +135,7 @@ class ProseView(PageText, QTextBrowser):
             block = block.next()
         while len(self.copy_buttons) < len(self._code_positions):
             number = len(self.copy_buttons)
-            button = CopyButton(lambda number=number: self._code(number), "Copy code")
+            button = CopyButton(partial(self._code, number), "Copy code")
             button.setParent(self)
             self.copy_buttons.append(button)
         for number, button in enumerate(self.copy_buttons):
@@ -171,7 +172,7 @@ class ProseView(PageText, QTextBrowser):
 
     # -------------------------------------------------------------- Qt's own methods
 
-    def loadResource(self, type: int, name: QUrl) -> Any:
+    def loadResource(self, type: int, name: QUrl | str) -> Any:
         """An empty picture: given nothing at all, the document would go and read the file by itself."""
         empty = QImage(1, 1, QImage.Format.Format_ARGB32)
         empty.fill(Qt.GlobalColor.transparent)
