@@ -1,8 +1,8 @@
 """Times a loaded model on this machine: plain against drafting, and what the parts of a round cost.
 
 Speeds drift with heat and with whatever else the machine does, so nothing is compared across time: every depth runs
-in pairs with plain decoding, the order turned around from pair to pair, and medians are taken over the pairs. The
-parts of a round are timed in between the pairs.
+in pairs with plain decoding, the order turned around from pair to pair, and medians are taken over repeats. The parts
+of a round are timed in between the pairs.
 
 The *ideal* speed-up is what the parts allow: tokens per round divided by the cost of a round in plain steps, where a
 round of K drafts costs one check of K+1 rows and K head steps. What is measured stays below it by the host's work,
@@ -59,6 +59,7 @@ class Pair:
     `differs_at` is the index of the first generated token that is not plain decoding's, None where all are.
     """
 
+    repeat: int
     prompt: str
     depth: int
     plain_ms_per_token: float
@@ -92,7 +93,7 @@ class StepCosts:
 
 @dataclass(frozen=True)
 class DepthResult:
-    """What drafting `depth` tokens a round came to: medians over pairs, sums over rounds."""
+    """What drafting `depth` tokens a round came to: medians over repeats, sums over rounds."""
 
     depth: int
     tokens_per_second: float
@@ -144,7 +145,7 @@ def bench(
     *,
     sampling: Sampling = GREEDY,
     end_tokens: frozenset[int] = frozenset(),
-    max_tokens: int = 128,
+    max_tokens: int = 64,
     context: int = 4096,
     depths: Sequence[int] = DEPTHS,
     repeats: int = 3,
@@ -164,22 +165,24 @@ def bench(
         runs.write(prompts[0], depth)  # kernels are compiled and buffers found before anything counts
     pairs: list[Pair] = []
     plain_ms: list[float] = []
+    complete = True
     total = repeats * len(prompts) * max(len(depths), 1)
     for index in range(total):
         repeat, rest = divmod(index, len(prompts) * max(len(depths), 1))
         which, at = divmod(rest, max(len(depths), 1))
         prompt = prompts[which]
         if depths:
-            pair = runs.pair(prompt, depths[at], plain_first=(repeat + index) % 2 == 0)
-            if pair is None:
-                break
-            pairs.append(pair)
-            plain_ms.append(pair.plain_ms_per_token)
+            pair = runs.pair(repeat, prompt, depths[at], plain_first=(repeat + index) % 2 == 0)
+            if pair is not None:
+                pairs.append(pair)
+                plain_ms.append(pair.plain_ms_per_token)
         else:
             run = runs.write(prompt, 0)
-            if run is None:
-                break
-            plain_ms.append(run.ms_per_token)
+            if run is not None:
+                plain_ms.append(run.ms_per_token)
+        if cancelled():
+            complete = False
+            break
         timer.sample()
         progress((index + 1) / total)
     costs = timer.costs() if plain_ms else None
@@ -189,7 +192,7 @@ def bench(
         depths=tuple(result for result in results if result is not None),
         costs=costs,
         pairs=tuple(pairs),
-        complete=len(plain_ms) == total,
+        complete=complete,
     )
 
 
@@ -198,10 +201,19 @@ def _result(depth: int, pairs: Sequence[Pair], costs: StepCosts | None) -> Depth
         return None
     rounds = sum(pair.rounds for pair in pairs)
     tokens_per_round = sum(pair.tokens - 1 for pair in pairs) / rounds
+    speeds, speedups = [], []
+    for repeat in {pair.repeat for pair in pairs}:
+        # All prompts of a repeat count as one long text, as they do in the tokens per round.
+        group = [pair for pair in pairs if pair.repeat == repeat]
+        tokens = sum(pair.tokens - 1 for pair in group)
+        ms = sum(pair.ms_per_token * (pair.tokens - 1) for pair in group)
+        plain_ms = sum(pair.plain_ms_per_token * (pair.tokens - 1) for pair in group)
+        speeds.append(tokens / ms * 1000)
+        speedups.append(plain_ms / ms)
     return DepthResult(
         depth=depth,
-        tokens_per_second=1000 / median(pair.ms_per_token for pair in pairs),
-        speedup=median(pair.plain_ms_per_token / pair.ms_per_token for pair in pairs),
+        tokens_per_second=median(speeds),
+        speedup=median(speedups),
         tokens_per_round=tokens_per_round,
         by_position=_added([pair.by_position for pair in pairs]),
         ideal=tokens_per_round / costs.round_cost(depth),
@@ -291,7 +303,7 @@ class _Runs:
         ms_per_token = stats.decode_ms / (len(outcome.tokens) - 1)  # the first token belongs to the prefill
         return _Run(tuple(outcome.tokens), ms_per_token, stats.rounds, stats.by_position)
 
-    def pair(self, prompt: BenchPrompt, depth: int, *, plain_first: bool) -> Pair | None:
+    def pair(self, repeat: int, prompt: BenchPrompt, depth: int, *, plain_first: bool) -> Pair | None:
         """Plain and `depth` drafts, one after the other; None as for `write`."""
         order = (0, depth) if plain_first else (depth, 0)
         found = {each: self.write(prompt, each) for each in order}
@@ -299,6 +311,7 @@ class _Runs:
         if plain is None or drafted is None:
             return None
         return Pair(
+            repeat=repeat,
             prompt=prompt.name,
             depth=depth,
             plain_ms_per_token=plain.ms_per_token,
@@ -397,7 +410,7 @@ class StepTimer:
 def table(result: Bench) -> str:
     """The outcome for a terminal, at most 80 columns wide."""
     if result.plain_tokens_per_second is None or result.costs is None:
-        return "Stopped before anything was measured."
+        return "Nothing was measured: it was stopped, or the replies had no second token to time."
     lines = [
         "            tok/s   speed-up   tokens/round   accepted   ideal   share",
         f"plain   {result.plain_tokens_per_second:>9.1f}      1.00x           1.00",
@@ -428,7 +441,8 @@ def _identity_lines(result: Bench) -> list[str]:
         return ["This model has no MTP head, so there was nothing to compare."]
     if not result.differences:
         return ["Every reply was word for word the same as without drafts."]
-    return [
+    differences = [
         f"K = {pair.depth} differs from plain decoding for '{pair.prompt}', from token {pair.differs_at} on."
-        for pair in dict.fromkeys(result.differences)
+        for pair in result.differences
     ]
+    return list(dict.fromkeys(differences))  # every repeat differs alike

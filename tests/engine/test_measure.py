@@ -36,8 +36,8 @@ def measured(model: LoadedModel) -> Bench:
 
 
 def test_every_depth_runs_in_a_pair_with_plain_for_every_prompt_and_repeat(measured: Bench) -> None:
-    ran = [(pair.prompt, pair.depth) for pair in measured.pairs]
-    assert ran == 2 * [("one", 1), ("one", 3), ("two", 1), ("two", 3)]
+    ran = [(pair.repeat, pair.prompt, pair.depth) for pair in measured.pairs]
+    assert ran == [(repeat, prompt, depth) for repeat in (0, 1) for prompt in ("one", "two") for depth in (1, 3)]
     assert measured.complete
     assert all(pair.tokens == 24 and pair.plain_ms_per_token > 0 and pair.ms_per_token > 0 for pair in measured.pairs)
 
@@ -55,6 +55,15 @@ def test_tokens_per_round_are_those_of_the_rounds(measured: Bench) -> None:
         assert len(result.by_position) == result.depth
         assert result.acceptance is not None
         assert 0 < result.acceptance < 1
+
+
+def test_a_speed_up_is_the_time_saved_over_all_prompts(model: LoadedModel) -> None:
+    result = bench(model.target, model.head, PROMPTS, max_tokens=8, depths=(2,), repeats=1)
+    plain = sum(pair.plain_ms_per_token for pair in result.pairs)
+    drafted = sum(pair.ms_per_token for pair in result.pairs)
+    (depth,) = result.depths
+    assert depth.speedup == pytest.approx(plain / drafted)
+    assert depth.tokens_per_second == pytest.approx(2000 / drafted)
 
 
 def test_the_ideal_is_what_the_parts_allow(measured: Bench) -> None:
@@ -131,7 +140,15 @@ def test_stopped_early_it_keeps_what_was_measured(model: LoadedModel) -> None:
 def test_stopped_at_once_there_is_nothing_to_show(model: LoadedModel) -> None:
     result = bench(model.target, model.head, PROMPTS, max_tokens=8, depths=(1,), cancelled=lambda: True)
     assert result.plain_tokens_per_second is None
-    assert table(result) == "Stopped before anything was measured."
+    assert not result.complete
+    assert table(result).startswith("Nothing was measured")
+
+
+def test_a_reply_of_one_token_has_no_speed(model: LoadedModel) -> None:
+    result = bench(model.target, model.head, PROMPTS, max_tokens=1, depths=(1,), repeats=1)
+    assert result.complete
+    assert result.pairs == ()
+    assert table(result).startswith("Nothing was measured")
 
 
 def test_progress_runs_to_the_end(model: LoadedModel) -> None:
