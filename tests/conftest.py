@@ -6,6 +6,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 # Qt, MLX and the hub's client read these once, when they are first imported.
 _hub_cache = tempfile.TemporaryDirectory(prefix="foreword-tests-")
@@ -17,6 +18,11 @@ if sys.platform == "linux":
     # There mx.compile calls g++ if it is installed and keeps the kernels, half-written ones too, in the system's
     # temporary folder. Without it a test runs the same arithmetic on every machine.
     os.environ["MLX_DISABLE_COMPILE"] = "1"
+
+# How long an example takes says more about the machine than about the code. Continuous integration draws the same
+# examples each time; everywhere else each run looks further.
+settings.register_profile("foreword", deadline=None, derandomize="CI" in os.environ)
+settings.load_profile("foreword")
 
 
 @pytest.fixture(autouse=True)

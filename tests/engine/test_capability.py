@@ -439,7 +439,7 @@ JSON = st.recursive(
 FIELDS = st.sampled_from(
     [*folders.TEXT_CONFIG, *MOE, "quantization", "bits", "group_size", "auto_map", "model_file", "text_config"]
 )
-SETTINGS = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+SETTINGS = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def only_model_errors(folder: Path) -> None:

@@ -260,7 +260,7 @@ def test_acceptance_is_neither_perfect_nor_hopeless(writer: Writer, setting: str
 # ---------------------------------------------------------------- the turn after
 
 
-@each_model
+@each_constructed
 @pytest.mark.parametrize("setting", ["greedy", "T 0.7, all"])
 @pytest.mark.parametrize("depth", [0, 3, 5])
 @pytest.mark.parametrize("ending", ["length", "end token", "stop", "cancel"])

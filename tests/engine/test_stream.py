@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from pathlib import Path
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
@@ -43,14 +43,12 @@ def byte_tokens(data: bytes) -> list[int]:
 
 
 @given(st.lists(st.deferred(lambda: st.integers(0, len(real_tokenizer()) - 1)), max_size=40))
-@settings(deadline=None)
 def test_pieces_joined_are_the_whole_decoded(tokens: list[int]) -> None:
     text = real_tokenizer().decode(tokens, skip_special_tokens=True, clean_up_tokenization_spaces=False)
     assert "".join(streamed(tokens)) == text
 
 
 @given(st.text(max_size=40))
-@settings(deadline=None)
 def test_t01_valid_text_comes_whole_without_a_replacement_mark(text: str) -> None:
     pieces = streamed(byte_tokens(text.encode()))
     assert "".join(pieces) == text
@@ -58,7 +56,6 @@ def test_t01_valid_text_comes_whole_without_a_replacement_mark(text: str) -> Non
 
 
 @given(st.binary(max_size=30))
-@settings(deadline=None)
 def test_t02_at_most_three_bytes_are_held(data: bytes) -> None:
     pieces = streamed(byte_tokens(data))
     for read in range(len(data)):
@@ -118,7 +115,6 @@ def test_other_vocabularies_stream_through_a_window() -> None:
 
 
 @given(st.lists(st.sampled_from(["▁Hello", ",", "▁", "e", "\n", "é", "한", "😀"]), max_size=20))
-@settings(deadline=None)
 def test_a_windows_pieces_joined_are_the_whole_decoded(words: list[str]) -> None:
     known = sentence_pieces().get_vocab()
     tokens = piece_ids([piece for word in words for piece in ([word] if word in known else as_bytes(word))])
@@ -176,7 +172,6 @@ ab = st.text("ab", max_size=12)
 
 
 @given(st.lists(st.text("ab", min_size=1, max_size=4), min_size=1, max_size=3), st.lists(ab, max_size=6))
-@settings(deadline=None)
 def test_where_a_reply_ends_does_not_depend_on_the_pieces(stops: list[str], pieces: list[str]) -> None:
     whole = "".join(pieces)
     ends = [end for end in range(len(whole) + 1) if whole[:end].endswith(tuple(stops))]
@@ -189,7 +184,6 @@ def test_where_a_reply_ends_does_not_depend_on_the_pieces(stops: list[str], piec
 
 
 @given(st.lists(st.text("ab", min_size=1, max_size=4), min_size=1, max_size=3), st.lists(ab, max_size=6))
-@settings(deadline=None)
 def test_no_more_is_held_than_could_become_a_stop_string(stops: list[str], pieces: list[str]) -> None:
     strings = StopStrings(stops)
     seen = shown = ""

@@ -49,7 +49,7 @@ TEXTS = st.lists(st.tuples(LINES, st.sampled_from(["\n", "\n", "\n", "\r\n", "\r
 
 
 @given(text=TEXTS | st.text(alphabet="`~-#>|1. \n\ra[]:'\t", max_size=40), cuts=st.lists(st.integers(0, 400)))
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @example(text="[label]: /target\n'title\ntitle'\n", cuts=[17, 24])
 @example(text="words\r\n```py\r\ncode\r\n```\r\nmore", cuts=list(range(40)))
 def test_any_split_gives_the_segments_of_the_whole(text: str, cuts: list[int]) -> None:
@@ -63,7 +63,7 @@ def test_any_split_gives_the_segments_of_the_whole(text: str, cuts: list[int]) -
 
 
 @given(text=TEXTS, cuts=st.lists(st.integers(0, 400), min_size=1))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_what_is_shown_on_the_way_depends_on_the_text_alone(text: str, cuts: list[int]) -> None:
     slowly, at_once = GrowingText(), GrowingText()
     for piece in pieces_of(text, cuts):
@@ -73,7 +73,7 @@ def test_what_is_shown_on_the_way_depends_on_the_text_alone(text: str, cuts: lis
 
 
 @given(text=TEXTS, cuts=st.lists(st.integers(0, 400)))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_code_only_ever_grows_and_settled_blocks_stay(text: str, cuts: list[int]) -> None:
     growing = GrowingText()
     code: dict[int, str] = {}
