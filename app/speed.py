@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 
 from engine.types import Decision, Mode, Reply, RoundStats, Snapshot
 
-WINDOW_S = 60.0
+SPANS_S = (2.0, 5.0, 15.0, 30.0, 60.0)
+"""Spans of the plots: the shortest that holds all the writing so far, so that the first reply fills its plot too."""
 SAMPLE_S = 0.1
-POINTS = int(WINDOW_S / SAMPLE_S)
+POINTS = int(SPANS_S[-1] / SAMPLE_S)
 
 MEASURED_TOKENS = 16
 """A reply with fewer tokens than this says nothing about speed."""
@@ -106,6 +107,11 @@ class SpeedLog:
             self.mtp_snapshot = snapshot
 
     @property
+    def span_s(self) -> float:
+        """Seconds of writing time that the plots show, up to now."""
+        return next((span for span in SPANS_S if self.writing_s <= span), SPANS_S[-1])
+
+    @property
     def plain_speed(self) -> float | None:
         """Plain tokens/s over every reply of this run without MTP; None before there was one."""
         return self.rates["plain"].tokens_per_second
@@ -130,13 +136,6 @@ class SpeedLog:
         plain, speed = self.plain_speed, reply.stats.tokens_per_second
         measured = reply.decision.mode == "mtp" and reply.stats.tokens >= MEASURED_TOKENS
         return speed / plain if measured and plain and speed else None
-
-    @property
-    def speed_up_now(self) -> float | None:
-        """`speed_now` of a reply with MTP over the plain speed; None where either was not measured."""
-        now, plain = self.speed_now, self.plain_speed
-        with_mtp = self.decision is not None and self.decision.mode == "mtp"
-        return now / plain if with_mtp and now and plain else None
 
     @property
     def speed_now(self) -> float | None:

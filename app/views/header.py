@@ -106,8 +106,8 @@ class LiveChip(QFrame):
             return
         with_mtp = decision.mode == "mtp"
         parts = [f"{now:.0f} tok/s"]
-        if log.speed_up_now is not None:
-            parts.append(f"{log.speed_up_now:.1f}×")
+        if with_mtp and log.speed_up is not None:
+            parts.append(f"{log.speed_up:.1f}×")
         self._text.setText(" · ".join(parts))
         self._dot.setVisible(log.live)
         self._dot.show_colour("accent" if with_mtp else "text3")
@@ -116,7 +116,7 @@ class LiveChip(QFrame):
         self.setAccessibleName(f"{spoken}: {self._text.text()}")
         self.setToolTip(
             "Tokens per second: the last two seconds while writing, else the whole last reply.\n"
-            "×: that speed divided by the plain speed timed here since the app was started."
+            "×: all speed with MTP divided by all plain speed, both timed here since the app was started."
         )
 
 

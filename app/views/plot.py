@@ -14,14 +14,14 @@ from PySide6.QtGui import QFontMetricsF, QPainter, QPaintEvent
 from PySide6.QtWidgets import QHBoxLayout, QWidget
 
 from app import theme
-from app.speed import WINDOW_S
+from app.speed import SPANS_S
 
 GUTTER = 28
 NAN = float("nan")
 
 
 class Plot(QWidget):
-    """Curves by name over the last minute of writing, `width` x `height` pixels with the gutter.
+    """Curves by name over the last seconds of writing, `width` x `height` pixels with the gutter.
 
     `tops` writes the three labels: it is given 0, half and the whole of the range.
     """
@@ -36,6 +36,7 @@ class Plot(QWidget):
         self._pg = pg
         self._label = label
         self._top = 1.0
+        self._span = 0.0
         self._reference: tuple[float, str] | None = None
         self.setFixedHeight(height)
         self.setAccessibleName(name)
@@ -56,7 +57,6 @@ class Plot(QWidget):
         item.getViewBox().setDefaultPadding(0.0)
         item.getViewBox().setBorder(None)
         item.disableAutoRange()
-        item.setXRange(-WINDOW_S, 0.0, padding=0.0)
 
         self._colours = dict(curves)
         self._curves: dict[str, Any] = {}
@@ -75,6 +75,7 @@ class Plot(QWidget):
         theme.signals().changed.connect(self._tint)
         self._tint()
         self.set_top(1.0)
+        self.set_span(SPANS_S[0])
 
     def _tint(self) -> None:
         colours = theme.current()
@@ -87,6 +88,13 @@ class Plot(QWidget):
             mark.setPen(self._pg.mkPen(colours.colour("border"), width=1))
         self._dashes.setPen(self._pg.mkPen(colours.colour("plotreference"), width=1, dash=[3, 3]))
         self.update()
+
+    def set_span(self, seconds: float) -> None:
+        """The plot shows so many seconds, up to now."""
+        if seconds != self._span:
+            self._span = seconds
+            self._view.getPlotItem().setXRange(-seconds, 0.0, padding=0.0)
+            self._place_reference_text()
 
     @property
     def top(self) -> float:
@@ -150,7 +158,7 @@ class Plot(QWidget):
         self._reference_text.setText(text, color=theme.current().colour("text3"))
         below = value > self._top * 0.4
         self._reference_text.setAnchor((0, 0) if below else (0, 1))
-        self._reference_text.setPos(-WINDOW_S, value)
+        self._reference_text.setPos(-self._span, value)
         self._reference_text.show()
 
     def paintEvent(self, event: QPaintEvent) -> None:

@@ -14,7 +14,7 @@ from PySide6.QtGui import QGuiApplication, QShowEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
 
 from app.session import Session
-from app.speed import WINDOW_S, SpeedLog, axis_top
+from app.speed import SpeedLog, axis_top
 from app.views.controls import Button, Hairline, Label, Segments, row
 from app.views.instruments import HERE, TOOLTIPS, DraftRow, Figure, Number, PlotGroup, Why
 from app.views.plot import GUTTER, Plot
@@ -44,7 +44,8 @@ class SpeedPanel(QWidget):
         self._now = QWidget()
         axis = QHBoxLayout(self._now)
         axis.setContentsMargins(0, 2, GUTTER, 0)
-        axis.addWidget(Label("60 s", "axis", "text3"))
+        self.span = Label("", "axis", "text3")
+        axis.addWidget(self.span)
         axis.addStretch(1)
         axis.addWidget(Label("now", "axis", "text3"))
 
@@ -188,7 +189,11 @@ class SpeedPanel(QWidget):
         if speeds is None or acceptances is None:
             return
         self._drawn = (log, log.version)
-        samples = [sample for sample in log.samples if sample.at >= log.writing_s - WINDOW_S]
+        span = log.span_s
+        self.span.setText(f"{span:.0f} s")
+        speeds.set_span(span)
+        acceptances.set_span(span)
+        samples = [sample for sample in log.samples if sample.at >= log.writing_s - span]
         ages = [sample.at - log.writing_s for sample in samples]
         for mode in ("mtp", "plain"):
             values = [sample.tokens_per_second if sample.mode == mode else None for sample in samples]
@@ -200,7 +205,7 @@ class SpeedPanel(QWidget):
             speeds.set_top(top)
         plain = log.plain_speed if with_mtp else None
         speeds.set_reference(plain, "" if plain is None else f"plain {plain:.1f}")
-        marks = [mark - log.writing_s for mark in log.marks if mark >= log.writing_s - WINDOW_S]
+        marks = [mark - log.writing_s for mark in log.marks if mark >= log.writing_s - span]
         speeds.show_marks(marks)
         acceptances.show_marks(marks)
 

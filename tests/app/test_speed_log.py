@@ -52,14 +52,12 @@ def test_the_running_reply_counts_with_the_ones_before_it() -> None:
     log.add([stats()], Snapshot(tokens=101, decode_ms=6000.0, tokens_per_second=16.7, recent_tokens_per_second=10.0))
     assert log.mtp_speed == pytest.approx(200 / 8.0)
     assert log.speed_up == pytest.approx(1.0)
-    assert log.speed_up_now == pytest.approx(10.0 / 25.0)
 
 
 def test_a_plain_reply_has_no_speed_up_of_its_own() -> None:
     log = SpeedLog()
     log.end(reply(101, 2000.0, "mtp"))
     log.end(reply(101, 4000.0, "plain"))
-    assert log.speed_up_now is None
     assert log.speed_up_of(reply(101, 2000.0, "plain")) is None
     assert log.speed_up_of(reply(101, 2000.0, "mtp")) == pytest.approx(2.0)
     assert log.speed_up_of(reply(MEASURED_TOKENS - 1, 10.0, "mtp")) is None
@@ -140,3 +138,13 @@ def test_a_plain_sample_has_no_acceptance() -> None:
 @pytest.mark.parametrize(("largest", "top"), [(0.0, 10), (9.0, 10), (9.9, 20), (61.0, 80), (400.0, 640)])
 def test_the_axis_ends_at_a_round_number_above_everything(largest: float, top: float) -> None:
     assert axis_top(largest) == top
+
+
+@pytest.mark.parametrize(
+    ("seconds", "span"), [(0.5, 2.0), (2.0, 2.0), (2.5, 5.0), (14.0, 15.0), (59.0, 60.0), (90.0, 60.0)]
+)
+def test_the_plots_span_what_was_written_up_to_a_minute(seconds: float, span: float) -> None:
+    log = SpeedLog()
+    log.begin(decision())
+    log.add([stats(ms=seconds * 1000)], Snapshot(tokens=20, tokens_per_second=10.0, recent_tokens_per_second=10.0))
+    assert log.span_s == span
