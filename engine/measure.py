@@ -22,7 +22,7 @@ from statistics import median
 import mlx.core as mx
 
 from engine.decode.draft import Head, MtpChain, Target
-from engine.decode.loop import Conversation, Task, generate
+from engine.decode.loop import Conversation, Silence, Task, generate
 from engine.decode.sample import Chooser
 from engine.model.text import ChatText
 from engine.telemetry import Counters
@@ -233,16 +233,6 @@ def _added(counts: Sequence[tuple[PositionCount, ...]]) -> tuple[PositionCount, 
 # ---------------------------------------------------------------- whole replies
 
 
-class _Unread:
-    """An output that nobody reads."""
-
-    def scan(self, tokens: Sequence[int]) -> int | None:
-        return None
-
-    def hand_out(self) -> None:
-        pass
-
-
 @dataclass(frozen=True)
 class _Run:
     tokens: tuple[int, ...]
@@ -291,7 +281,7 @@ class _Runs:
                 max_tokens=self._max_tokens,
                 context=self._context,
             ),
-            _Unread(),
+            Silence(),
             counters,
             on_prefill=lambda done, total, reused: None,
             on_round=counters.add,

@@ -232,9 +232,9 @@ class _Engine:
 
     def _warm_up(self, loaded: LoadedModel) -> None:
         """Run a few rounds of each kind, so that kernels are compiled before anything is timed."""
-        from engine.decode.loop import Task, generate
+        from engine.decode.loop import Silence, Task, generate
         from engine.decode.sample import Chooser
-        from engine.writing import Silence, blank_conversation
+        from engine.writing import blank_conversation
 
         for depth in (0, 2) if loaded.head is not None else (0,):
             task = Task(

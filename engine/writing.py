@@ -99,16 +99,6 @@ class TextOutput:
             self._show(text, tokens)
 
 
-class Silence:
-    """An output that nobody reads, for warming up and measuring."""
-
-    def scan(self, tokens: Sequence[int]) -> int | None:
-        return None
-
-    def hand_out(self) -> None:
-        pass
-
-
 class ReplyWriter:
     """Writes one reply and keeps what was measured about it."""
 

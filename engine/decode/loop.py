@@ -114,6 +114,16 @@ class Output(Protocol):
         ...
 
 
+class Silence:
+    """An output that nobody reads, for warming up and measuring."""
+
+    def scan(self, tokens: Sequence[int]) -> int | None:
+        return None
+
+    def hand_out(self) -> None:
+        pass
+
+
 @dataclass(frozen=True)
 class Task:
     """What to decode. `depth` 0 is plain decoding: the head is neither run nor kept up to date.

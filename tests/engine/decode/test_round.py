@@ -4,14 +4,14 @@ import mlx.core as mx
 import pytest
 
 from engine.decode.draft import MAX_PENDING, MtpChain
-from engine.decode.loop import Conversation, Task, generate
+from engine.decode.loop import Conversation, Silence, Task, generate
 from engine.decode.round import Decoder
 from engine.decode.sample import Chooser
 from engine.decode.verify import Verdict, accepted_count
 from engine.model.load import LoadedModel, load
 from engine.telemetry import Counters
 from engine.types import RoundStats, Sampling
-from engine.writing import Silence, blank_conversation
+from engine.writing import blank_conversation
 from tests.checkpoints import build
 
 PROMPTS = ([300, 301, 302, 303, 304, 305, 306], [310, 290, 280, 270, 260, 312, 313])
