@@ -35,6 +35,9 @@ class Cache(Protocol):
     def rewind(self, mark: Any) -> None: ...
 
     @property
+    def arrays(self) -> list[mx.array]: ...
+
+    @property
     def nbytes(self) -> int: ...
 
     @property
@@ -114,8 +117,12 @@ class KVCache:
         self.lengths = list(mark)
 
     @property
+    def arrays(self) -> list[mx.array]:
+        return [array for array in (self.keys, self.values) if array is not None]
+
+    @property
     def nbytes(self) -> int:
-        return 0 if self.keys is None or self.values is None else self.keys.nbytes + self.values.nbytes
+        return sum(array.nbytes for array in self.arrays)
 
     @property
     def mark_nbytes(self) -> int:
@@ -213,8 +220,12 @@ class RecurrentCache:
         self.conv, self.state = mark
 
     @property
+    def arrays(self) -> list[mx.array]:
+        return [array for array in (self.conv, self.state) if array is not None]
+
+    @property
     def nbytes(self) -> int:
-        return sum(array.nbytes for array in (self.conv, self.state) if array is not None)
+        return sum(array.nbytes for array in self.arrays)
 
     @property
     def mark_nbytes(self) -> int:
@@ -262,6 +273,11 @@ class CacheSet:
         """Return to `mark`, dropping every row behind it."""
         for layer, point in zip(self.layers, mark, strict=True):
             layer.rewind(point)
+
+    @property
+    def arrays(self) -> list[mx.array]:
+        """All that a forward leaves behind: once these are evaluated, nothing of its graph is kept."""
+        return [array for layer in self.layers for array in layer.arrays]
 
     @property
     def nbytes(self) -> int:

@@ -38,6 +38,7 @@ class RowCount:
         self.rows = mark
 
     nbytes = mark_nbytes = 0
+    arrays: tuple[mx.array, ...] = ()
 
 
 class SuccessorTarget:

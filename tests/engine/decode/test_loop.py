@@ -3,11 +3,13 @@
 import itertools
 from collections.abc import Sequence
 
+import mlx.core as mx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.decode.loop import Conversation, Outcome, Task, generate
+from engine.decode.cache import CacheSet
+from engine.decode.loop import PREFILL_CHUNK, Conversation, Outcome, Task, generate
 from engine.decode.sample import Chooser
 from engine.errors import RequestError
 from engine.telemetry import Counters
@@ -48,11 +50,12 @@ def write(
     cancel_after: int | None = None,
     conversation: Conversation | None = None,
     turn_end: int = 0,
+    target: SuccessorTarget = TARGET,
 ) -> tuple[Outcome, Conversation, list[RoundStats], Recorder]:
     """One reply of the successor target; `cancel_after` cancels after so many rounds."""
     questions = itertools.count()  # the first is asked before any round, then one after each
     if conversation is None:
-        conversation = Conversation(TARGET, lambda: ScriptedDrafter(wrong))
+        conversation = Conversation(target, lambda: ScriptedDrafter(wrong))
     rounds: list[RoundStats] = []
     output = Recorder(stop_at)
 
@@ -62,7 +65,7 @@ def write(
     task = Task(prompt, turn_end, Chooser(Sampling(), [0]), depth, frozenset(end_tokens), max_tokens, context)
     outcome = generate(
         conversation,
-        TARGET,
+        target,
         task,
         output,
         Counters(),
@@ -167,6 +170,30 @@ def test_a_turn_whose_reply_left_the_prompt_resumes_from_the_end_of_the_users_tu
     second, conversation, _, _ = write(prompt, conversation=conversation)
     assert second.reused == 3
     assert_exact(conversation, prompt, second.tokens)
+
+
+class WideTarget(SuccessorTarget):
+    """Its hidden states are as wide as a large vocabulary."""
+
+    width = 50_000
+
+    def hidden(self, tokens: mx.array, caches: CacheSet) -> mx.array:
+        return mx.concatenate(
+            [super().hidden(tokens, caches), mx.random.uniform(shape=(*tokens.shape, self.width))], -1
+        )
+
+    def logits(self, hidden: mx.array) -> mx.array:
+        return super().logits(hidden[..., :VOCABULARY])
+
+
+def test_what_a_chunk_of_the_prompt_says_is_not_computed() -> None:
+    prompt = [i % VOCABULARY for i in range(2 * PREFILL_CHUNK + 1)]
+    mx.clear_cache()
+    mx.reset_peak_memory()
+    before = mx.get_active_memory()
+    outcome, _, _, _ = write(prompt, depth=0, context=2000, target=WideTarget())
+    assert outcome.tokens == successors(0, 12)
+    assert mx.get_peak_memory() - before < PREFILL_CHUNK * WideTarget.width
 
 
 def test_another_conversation_reuses_nothing() -> None:

@@ -3,14 +3,15 @@
 import mlx.core as mx
 import pytest
 
+from engine.decode.cache import KV_STEP
 from engine.decode.draft import MAX_PENDING, MtpChain
-from engine.decode.loop import Conversation, Silence, Task, generate
+from engine.decode.loop import Conversation, Outcome, Silence, Task, generate
 from engine.decode.round import Decoder
 from engine.decode.sample import Chooser
 from engine.decode.verify import Verdict, accepted_count
 from engine.model.load import LoadedModel, load
 from engine.telemetry import Counters
-from engine.types import RoundStats, Sampling
+from engine.types import RoundStats, Sampling, Snapshot
 from engine.writing import blank_conversation
 from tests.checkpoints import build
 
@@ -107,6 +108,63 @@ def test_e25_e26_the_head_reads_every_row_of_a_conversation_exactly_once(model: 
         )
         assert read[rounds_before] == len(prompt), "all of the prompt, with the row that draft 1 comes from"
         prompt = [*prompt, *outcome.tokens, 300, 301, 302, 303]
+
+
+def reply_in(conversation: Conversation, model: LoadedModel, prompt: list[int], depth: int) -> tuple[Outcome, Snapshot]:
+    """Twenty greedy tokens; the last four of the prompt are the generation prompt."""
+    counters = Counters()
+    outcome = generate(
+        conversation,
+        model.target,
+        Task(prompt, len(prompt) - 4, Chooser(Sampling(), [0]), depth, frozenset(), 20, 1000),
+        Silence(),
+        counters,
+        on_prefill=lambda done, total, reused: None,
+        on_round=counters.add,
+        cancelled=lambda: False,
+    )
+    return outcome, counters.snapshot()
+
+
+def test_drafting_switched_on_in_mid_chat_drafts_as_well_as_from_the_start(model: LoadedModel) -> None:
+    prompt = list(range(300, 340))
+    switched, always = blank_conversation(model), blank_conversation(model)
+    _, cold = reply_in(always, model, prompt, 2)
+    first, _ = reply_in(switched, model, prompt, 0)
+    again, warm = reply_in(switched, model, prompt, 2)
+    assert again.tokens == first.tokens
+    assert warm.by_position == cold.by_position
+    assert again.reused == 0, "the head has to read what only the target has read"
+    plain, _ = reply_in(switched, model, [*prompt, *first.tokens, *range(350, 360)], 0)
+    assert plain.reused > len(prompt)
+    assert reply_in(switched, model, prompt, 2)[0].reused == len(prompt) - 4, "up to there the head had read"
+
+
+def test_a_long_chat_is_not_read_again_for_the_head(model: LoadedModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("engine.decode.loop.MAX_REREAD", 20)
+    prompt = list(range(300, 340))
+    conversation = blank_conversation(model)
+    first, _ = reply_in(conversation, model, prompt, 0)
+    again, stats = reply_in(conversation, model, prompt, 2)
+    assert (again.reused, again.tokens) == (36, first.tokens)
+    assert stats.drafted > 0
+
+
+def test_memory_that_a_reply_has_done_with_is_given_back_while_it_grows(model: LoadedModel) -> None:
+    idle: list[int] = []
+    generate(
+        blank_conversation(model),
+        model.target,
+        Task(range(300, 340), 0, Chooser(Sampling(), [0]), 0, frozenset(), 2 * KV_STEP, 1000),
+        Silence(),
+        Counters(),
+        on_prefill=lambda done, total, reused: None,
+        on_round=lambda stats: idle.append(mx.get_cache_memory()),
+        cancelled=lambda: len(idle) > KV_STEP + 5,
+    )
+    little = 250_000  # bytes; each without the release is above it
+    assert idle[0] < little, "after the prompt"
+    assert min(idle[KV_STEP:]) < little, "after keys and values have moved to a larger buffer"
 
 
 def test_a_head_that_lags_too_far_forgets_and_the_words_stay_the_same(model: LoadedModel) -> None:
