@@ -24,21 +24,29 @@ class RequestError(EngineError):
     """A request asks for something that cannot be done: a bad setting, or a prompt longer than the context."""
 
 
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether memory ran out, Python's or the device's: MLX raises a RuntimeError that says so in words."""
+    said = str(error).lower()
+    words = ("allocate", "insufficient memory", "out of memory")
+    return isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and any(word in said for word in words))
+
+
 def report_of(error: BaseException) -> ErrorReport:
     """Turn any exception into a report. Unexpected ones keep their type and message as detail."""
     if isinstance(error, EngineError):
         return error.report
-    if isinstance(error, MemoryError):
+    if is_out_of_memory(error):
         return ErrorReport(
             code="out_of_memory",
             what="There was not enough memory for this.",
             kept="What was written so far is kept.",
-            next_step="Close other apps, or choose a smaller model.",
+            next_step="Close other apps, start a new chat, or choose a smaller model.",
+            detail=f"{type(error).__name__}: {error}",
         )
     return ErrorReport(
         code="internal",
         what="Something went wrong inside Foreword.",
         kept="Your chat is kept.",
-        next_step="Send the message again; if it happens again, please report it.",
+        next_step="Try it again; if it happens once more, please report it.",
         detail=f"{type(error).__name__}: {error}",
     )

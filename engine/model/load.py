@@ -17,7 +17,7 @@ import mlx.nn as nn
 from mlx.utils import tree_flatten, tree_map_with_path
 from mlx_lm import utils as mlx_lm_utils
 
-from engine.errors import EngineError, ModelError
+from engine.errors import EngineError, ModelError, is_out_of_memory
 from engine.model import qwen
 from engine.model.capability import ModelFiles, RefusalCode, capability_of, read_folder, read_json
 from engine.model.families import Family, family_of
@@ -75,7 +75,7 @@ def load(folder: Path, head_path: Path | None, progress: Progress, dtype: mx.Dty
     a CPU, where forwards over one row and over several then agree most closely. Packed weights stay packed.
 
     Raises ModelError with what `inspect` raises, or unsupported_cache, remote_code_refused, out_of_memory,
-    load_failed.
+    broken_weights, load_failed.
     """
     progress("Reading the folder", 0.0)
     files = read_folder(folder)
@@ -89,16 +89,19 @@ def load(folder: Path, head_path: Path | None, progress: Progress, dtype: mx.Dty
     target = builder.target(model) if builder else PlainTarget(model, config)
     progress("Loading weights", READ_BY)
     _evaluate(model, dtype, lambda done: progress("Loading weights", READ_BY + (TARGET_BY - READ_BY) * done))
+    hidden = _first_words(target)
 
     head = None
     if family and builder and capability.head:
         progress("Loading the MTP head", TARGET_BY)
         try:
             head = _load_head(files, family, head_path, model, builder)
+            # A head of another type than its target's would turn every draft into float32.
+            _evaluate(head, dtype or hidden.dtype, lambda done: None)
+            _refuse_broken_head(head, hidden)
         except HeadError as error:
+            head = None
             capability = replace(capability, head=None, refusal=Refusal(error.code, error.sentence))
-        else:
-            _evaluate(head, dtype, lambda done: None)
 
     progress("Loading the tokenizer", HEAD_BY)
     generation = _optional_json(files.folder / "generation_config.json")
@@ -221,9 +224,35 @@ def _evaluate(module: nn.Module, dtype: mx.Dtype | None, done: Callable[[float],
         raise reading_failed(error) from error
 
 
+def _first_words(target: qwen.QwenTarget | PlainTarget) -> mx.array:
+    """Hidden states `[1, 2, H]` of two tokens: the proof that what was loaded can be computed with.
+
+    Raises ModelError: broken_weights, or as `reading_failed`.
+    """
+    try:
+        hidden = target.hidden(mx.array([[0, 1]]), target.make_caches())
+        broken = bool(mx.isnan(target.logits(hidden)).any())
+    except (RuntimeError, ValueError) as error:
+        raise reading_failed(error) from error
+    if broken:
+        raise ModelError(
+            "broken_weights",
+            "The weights of this model are damaged: it computes something that is not a number.",
+            next_step=DOWNLOAD_AGAIN,
+        )
+    return hidden
+
+
+def _refuse_broken_head(head: qwen.QwenHead, hidden: mx.array) -> None:
+    if bool(mx.isnan(head(hidden, hidden, head.make_caches())).any()):
+        raise HeadError(
+            RefusalCode.UNSUPPORTED_HEAD, "The MTP head is damaged: it computes something that is not a number."
+        )
+
+
 def reading_failed(error: Exception) -> ModelError:
     """MLX's error while weights were brought into memory, for people: out_of_memory or load_failed."""
-    if any(word in str(error).lower() for word in ("allocate", "insufficient memory", "out of memory")):
+    if is_out_of_memory(error):
         return ModelError(
             "out_of_memory",
             "There is not enough memory for this model.",

@@ -178,6 +178,46 @@ def test_a_head_that_cannot_be_used_leaves_a_model_that_chats(tmp_path: Path) ->
     assert scores(model).shape == (1, TOKENS.shape[1], model.target.vocabulary)
 
 
+@pytest.mark.parametrize("stored", [mx.float16, mx.float32])
+def test_a_head_of_another_type_than_its_target_does_not_widen_what_it_computes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stored: mx.Dtype
+) -> None:
+    """As on a GPU, where weights stay as they are stored."""
+    folder = build(tmp_path / "m", dtype=mx.bfloat16)
+    other = build(tmp_path / "head", head="sidecar", dtype=stored) / "mtp.safetensors"
+    monkeypatch.setattr(mx, "default_device", lambda: mx.gpu)
+    model = load_quietly(folder, other)
+    assert model.head is not None
+    hidden = model.target.hidden(TOKENS, model.target.make_caches())
+    drafted = model.head(hidden, model.target.embed(TOKENS), model.head.make_caches())
+    assert {array.dtype for array in (hidden, drafted, model.target.logits(drafted))} == {mx.bfloat16}
+
+
+def spoil(file: Path, name: str) -> None:
+    """Turn one tensor into not-a-number."""
+    tensors, metadata = mx.load(str(file), return_metadata=True)
+    (key,) = [key for key in tensors if key.endswith(name)]
+    mx.eval(tensors)
+    tensors[key] = tensors[key] * mx.nan
+    mx.save_safetensors(str(file), tensors, metadata)
+
+
+def test_weights_that_are_not_numbers_are_refused(tmp_path: Path) -> None:
+    folder = build(tmp_path / "m")
+    spoil(folder / "model.safetensors", "language_model.layers.3.mlp.down_proj.weight")
+    assert error_of(lambda: load_quietly(folder)).report.code == "broken_weights"
+
+
+def test_a_head_that_is_not_made_of_numbers_leaves_a_model_that_chats(tmp_path: Path) -> None:
+    folder = build(tmp_path / "m", head="sidecar")
+    spoil(folder / "mtp.safetensors", "layers.0.mlp.down_proj.weight")
+    model = load_quietly(folder)
+    assert model.head is None
+    assert model.capability.refusal is not None
+    assert "damaged" in model.capability.refusal.sentence
+    assert bool(mx.isfinite(scores(model)).all())
+
+
 def test_every_family_of_the_registry_can_be_built() -> None:
     assert BUILDERS.keys() == {family.name for family in FAMILIES}
 
