@@ -8,6 +8,7 @@ him (the window does so 30 times a second); a signal per token would starve an e
 from __future__ import annotations
 
 import atexit
+import gc
 import importlib
 import threading
 import traceback
@@ -74,7 +75,7 @@ class Worker:
         self._commands.put(lambda engine: engine.load(model, head))
 
     def generate(self, request: Request) -> None:
-        """Write a reply. Ends in `Finished` or `Failed`, always."""
+        """Write a reply. Ends in `Finished` or `Failed`, unless the worker itself ends first (`WorkerStopped`)."""
         self._commands.put(lambda engine: engine.generate(request))
 
     def bench(self, request_id: int) -> None:
@@ -125,7 +126,7 @@ class Worker:
         try:
             for name in (*self._imports, "mlx_lm.utils"):
                 importlib.import_module(name)
-            engine = _Engine(self._emit, self._is_cancelled, self._closing.is_set)
+            engine = _Engine(self._emit, self._stopped, self._closing.is_set)
             self._emit(Ready())
             while (command := self._commands.get()) is not None and not self._closing.is_set():
                 command(engine)
@@ -135,9 +136,6 @@ class Worker:
         finally:
             _clear_streams()
             self._emit(WorkerStopped(error))
-
-    def _is_cancelled(self, request_id: int) -> bool:
-        return request_id in self._stopped or self._closing.is_set()
 
 
 def _clear_streams() -> None:
@@ -166,13 +164,14 @@ def _no_model(kept: str = "") -> EngineError:
 class _Engine:
     """The engine thread's own state: the model, and what is remembered of each chat."""
 
-    def __init__(self, emit: Emit, is_cancelled: Callable[[int], bool], closing: Callable[[], bool]) -> None:
+    def __init__(self, emit: Emit, stopped: set[int], closing: Callable[[], bool]) -> None:
+        """`stopped` are the requests that have to end; one that has ended is taken out."""
         import mlx.core as mx
 
         from engine import device
 
         self._emit = emit
-        self._is_cancelled = is_cancelled
+        self._stopped = stopped
         self._closing = closing
         self._mx = mx
         info = mx.device_info() if mx.default_device() == mx.gpu else {}
@@ -189,12 +188,13 @@ class _Engine:
     def load(self, model: str, head: str | None) -> None:
         try:
             self._load(model, head)
-        except BaseException as failure:
-            if self._info is None:  # else it failed before the model in use was given up
-                self._release()
-            self._emit(LoadFailed(model, _logged(failure)))
-            if not isinstance(failure, Exception):
-                raise
+            return
+        except (Exception, SystemExit) as failure:
+            error = _logged(failure)
+        # The exception is gone by now, and with it the frames that held half a model.
+        if self._info is None:  # else it failed before the model in use was given up
+            self._release()
+        self._emit(LoadFailed(model, error))
 
     def _load(self, model: str, head: str | None) -> None:
         from pathlib import Path
@@ -244,7 +244,7 @@ class _Engine:
                 depth=depth,
                 end_tokens=frozenset(),
                 max_tokens=8,
-                context=loaded.capability.context,
+                context=32,
             )
             generate(
                 blank_conversation(loaded),
@@ -271,9 +271,12 @@ class _Engine:
             self._emit(Finished(request.id, reply))
         except BaseException as failure:
             partial = None if writer is None else writer.so_far("error")
-            self._emit(Failed(request.id, _logged(failure), partial))
+            self._emit(Failed(request.id, _logged(failure), partial if partial and partial.tokens else None))
             if not isinstance(failure, Exception):
                 raise
+        finally:
+            self._stopped.discard(request.id)
+            self._mx.clear_cache()
 
     def bench(self, request_id: int) -> None:
         from engine import measure
@@ -295,6 +298,11 @@ class _Engine:
             self._emit(Failed(request_id, _logged(failure)))
             if not isinstance(failure, Exception):
                 raise
+        finally:
+            self._stopped.discard(request_id)
+
+    def _is_cancelled(self, request_id: int) -> bool:
+        return request_id in self._stopped or self._closing()
 
     def forget(self, chat: str) -> None:
         if self._conversations.pop(chat, None) is not None:
@@ -325,4 +333,5 @@ class _Engine:
         """Free the model and everything computed with it."""
         self._conversations.clear()
         self._model = self._text = self._info = None
+        gc.collect()  # modules refer to themselves: left to chance, two models would be in memory at a time
         self._mx.clear_cache()

@@ -55,7 +55,7 @@ class TextOutput:
         self._show = show
         self._undecoded: list[int] = []
         self._unshown: list[str] = []
-        self._shown_tokens = 0
+        self.shown_tokens = 0
         self._hit = False
         self.tokens: list[int] = []
         self.text = ""
@@ -92,8 +92,8 @@ class TextOutput:
 
     def _flush(self) -> None:
         text = "".join(self._unshown)
-        tokens = len(self.tokens) - self._shown_tokens
-        self._unshown, self._shown_tokens = [], len(self.tokens)
+        tokens = len(self.tokens) - self.shown_tokens
+        self._unshown, self.shown_tokens = [], len(self.tokens)
         self.text += text
         if text or tokens:
             self._show(text, tokens)
@@ -110,7 +110,7 @@ class ReplyWriter:
         self._emit = emit
         self._prompt = text.encode(request.messages)
         self._seed = fresh_seed() if request.seed is None else request.seed & (2**64 - 1)
-        sampling = validated(request.sampling.over(model.defaults), model.target.vocabulary)
+        sampling = validated(request.sampling.over(model.defaults), model.target.vocabulary, model.capability.context)
         self._task = Task(
             prompt=self._prompt.tokens,
             turn_end=self._prompt.user_end,
@@ -126,6 +126,8 @@ class ReplyWriter:
     def run(self, conversation: Conversation, cancelled: Callable[[], bool]) -> Reply:
         """Write the reply. Raises RequestError when the prompt does not fit, and whatever the model raises."""
         self._emit(Started(self._id, self._decision, self._seed, self._prompt.opened_thinking))
+        if cancelled():  # before its turn came
+            return self.so_far("cancelled")
         outcome = generate(
             conversation,
             self._model.target,
@@ -141,11 +143,11 @@ class ReplyWriter:
         return replace(reply, reused_tokens=outcome.reused, prefill_ms=outcome.prefill_ms)
 
     def so_far(self, reason: FinishReason) -> Reply:
-        """The reply as far as it has come."""
+        """The reply as far as it was shown: a round that failed before its text was is left out."""
         stats = self._counters.snapshot()
         return Reply(
             text=self._output.text,
-            tokens=tuple(self._output.tokens),
+            tokens=tuple(self._output.tokens[: self._output.shown_tokens]),
             finish_reason=reason,
             seed=self._seed,
             prompt_tokens=len(self._prompt.tokens),

@@ -24,6 +24,8 @@ BLOCK = 256
 """Vocabulary entries per block in the two-level top-k."""
 TWO_LEVEL_FROM = 16_384
 """Vocabularies from this size on find top-k by block maxima first; a full sort is as fast below it."""
+COLDEST = 1e-5
+"""Below this temperature the noise is smaller than the steps between scores, and the scores may overflow."""
 
 
 def fresh_seed() -> int:
@@ -31,14 +33,16 @@ def fresh_seed() -> int:
     return secrets.randbits(64)
 
 
-def validated(sampling: Sampling, vocabulary: int) -> Sampling:
-    """`sampling` with every value in range. A top-k at or above the vocabulary keeps everything and becomes 0.
+def validated(sampling: Sampling, vocabulary: int, context: int) -> Sampling:
+    """`sampling` with every value in range, for a model of `vocabulary` entries that holds `context` tokens.
 
-    Raises RequestError naming the field, its value and its range.
+    A top-k at or above the vocabulary keeps everything and becomes 0, a temperature at which float32 can no longer
+    tell scores apart becomes 0, and no window is longer than the context. Raises RequestError naming the field, its
+    value and its range.
     """
 
     def require(name: str, value: float, ok: bool, allowed: str) -> None:
-        if not (math.isfinite(value) and ok):
+        if not (ok and value < math.inf):
             raise RequestError(
                 "bad_sampling",
                 f"{name} is {value}, and it has to be {allowed}.",
@@ -53,7 +57,12 @@ def validated(sampling: Sampling, vocabulary: int) -> Sampling:
     require("Min-p", s.min_p, 0 <= s.min_p <= 1, "between 0 (off) and 1")
     require("Repetition penalty", s.repetition_penalty, s.repetition_penalty > 0, "above 0 (1 is off)")
     require("Repetition window", s.repetition_window, s.repetition_window >= 1, "at least 1 token")
-    return replace(s, top_k=0 if s.top_k >= vocabulary else int(s.top_k))
+    return replace(
+        s,
+        temperature=0.0 if s.temperature < COLDEST else s.temperature,
+        top_k=0 if s.top_k >= vocabulary else int(s.top_k),
+        repetition_window=min(s.repetition_window, context),
+    )
 
 
 @dataclass(frozen=True)

@@ -1,12 +1,15 @@
 """The engine thread: every command ends in its event, and the thread in a clean exit."""
 
+import itertools
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import mlx.core as mx
 import pytest
 
+from engine.telemetry import Counters
 from engine.types import (
     Event,
     Failed,
@@ -21,6 +24,7 @@ from engine.types import (
     Reply,
     Request,
     RoundDone,
+    RoundStats,
     SamplingChoice,
     Started,
     TextDelta,
@@ -162,7 +166,7 @@ def test_c02_a_reply_stopped_before_its_turn_runs_no_round(worker: Worker, model
     worker.generate(request(2, chat="b"))
     until(worker, Finished)
     events = until(worker, Finished)
-    assert not any(isinstance(event, RoundDone) for event in events)
+    assert not any(isinstance(event, RoundDone | PrefillProgress) for event in events)
     assert events[-1].reply.finish_reason == "cancelled"  # type: ignore[union-attr]
 
 
@@ -208,6 +212,61 @@ def test_unloading_frees_the_model_and_says_so(worker: Worker, model: Path) -> N
     assert until(worker, Unloaded)[-1] == Unloaded(info.path)
     worker.generate(request(1))
     assert isinstance(until(worker, Failed)[-1], Failed)
+
+
+def test_a_model_that_is_let_go_leaves_no_memory_behind(worker: Worker, model: Path, tmp_path: Path) -> None:
+    until(worker, Ready)
+    weights = (model / "model.safetensors").stat().st_size
+    before = mx.get_active_memory()
+    loaded(worker, model)
+    write(worker, request(1, max_tokens=40))
+    assert mx.get_active_memory() > before + weights / 2
+    worker.unload()
+    until(worker, Unloaded)
+    assert mx.get_active_memory() + mx.get_cache_memory() < before + weights / 4
+    broken = build(tmp_path / "broken", "dense", seed=1)
+    (broken / "tokenizer.json").write_text("{")
+    worker.load(str(broken))
+    assert isinstance(until(worker, LoadFailed)[-1], LoadFailed)
+    assert mx.get_active_memory() + mx.get_cache_memory() < before + weights / 4
+
+
+def test_an_error_before_the_first_word_leaves_nothing_and_a_later_one_what_was_shown(
+    worker: Worker, model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded(worker, model)
+    worker.generate(request(1, "neji " * 5000))
+    refused = until(worker, Failed)[-1]
+    assert isinstance(refused, Failed)
+    assert refused.partial is None
+    add, rounds = Counters.add, itertools.count()
+
+    def fail_at_the_fourth(counters: Counters, stats: RoundStats) -> None:
+        if next(rounds) == 3:
+            raise RuntimeError("[metal::malloc] Attempting to allocate 99 bytes")
+        add(counters, stats)
+
+    monkeypatch.setattr(Counters, "add", fail_at_the_fourth)
+    worker.generate(request(2))
+    events = until(worker, Failed)
+    failed = events[-1]
+    assert isinstance(failed, Failed)
+    assert failed.error.code == "out_of_memory"
+    assert failed.partial is not None
+    deltas = [event for event in events if isinstance(event, TextDelta)]
+    assert failed.partial.text == "".join(delta.text for delta in deltas)
+    assert len(failed.partial.tokens) == sum(delta.tokens for delta in deltas) > 0
+
+
+def test_what_was_stopped_is_not_remembered_for_ever(worker: Worker, model: Path) -> None:
+    loaded(worker, model)
+    worker.stop(1)
+    worker.generate(request(1))
+    until(worker, Finished)
+    worker.generate(request(1, chat="b"))
+    finished = until(worker, Finished)[-1]
+    assert isinstance(finished, Finished)
+    assert finished.reply.finish_reason == "length"
 
 
 def test_shutdown_stops_a_running_reply(model: Path) -> None:

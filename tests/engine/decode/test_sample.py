@@ -148,14 +148,26 @@ def test_e20_each_row_is_penalised_for_its_own_prefix() -> None:
         {"repetition_penalty": 0.0},
         {"repetition_penalty": float("inf")},
         {"repetition_window": 0},
+        {"top_k": -(10**400)},
     ],
 )
 def test_s07_s09_a_value_out_of_range_is_named_and_refused(change: dict[str, float]) -> None:
     with pytest.raises(RequestError) as refused:
-        validated(replace(Sampling(), **change), 100)  # type: ignore[arg-type]
+        validated(replace(Sampling(), **change), 100, 4096)  # type: ignore[arg-type]
     assert str(next(iter(change.values()))) in refused.value.report.what
 
 
 def test_s07_a_top_k_of_the_whole_vocabulary_keeps_everything() -> None:
-    assert validated(Sampling(top_k=100), 100).top_k == 0
-    assert validated(Sampling(top_k=99), 100).top_k == 99
+    assert validated(Sampling(top_k=100), 100, 4096).top_k == 0
+    assert validated(Sampling(top_k=99), 100, 4096).top_k == 99
+
+
+def test_values_beyond_every_model_mean_what_the_largest_usable_one_means() -> None:
+    asked = validated(Sampling(top_k=10**400, repetition_window=10**9), 100, 4096)
+    assert (asked.top_k, asked.repetition_window) == (0, 4096)
+
+
+def test_a_temperature_too_cold_for_float32_takes_the_likeliest_token() -> None:
+    scores = mx.array([[[3.0, 9.0, 8.0]]])
+    asked = validated(Sampling(temperature=1e-40), 3, 4096)
+    assert Chooser(asked, [1]).choose(scores, [5], None).item() == 1
