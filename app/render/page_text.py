@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QMimeData, Qt
-from PySide6.QtGui import QKeyEvent, QPalette, QWheelEvent
+from PySide6.QtGui import QKeyEvent, QPalette, QTextOption, QWheelEvent
 from PySide6.QtWidgets import QFrame
 
 from app import theme
@@ -16,6 +16,17 @@ else:
     _Editor = object
 
 _PAGE_KEYS = (Qt.Key.Key_PageUp, Qt.Key.Key_PageDown, Qt.Key.Key_Home, Qt.Key.Key_End, Qt.Key.Key_Up, Qt.Key.Key_Down)
+
+BETWEEN_WORDS = QTextOption.WrapMode.WrapAtWordBoundaryOrAnywhere
+LONGEST_WORD = 2000
+"""Characters. Looking for a place between words costs the square of a word's length: 1.6 s for one of 100,000."""
+
+
+def wrap_mode(text: str) -> QTextOption.WrapMode:
+    """How to break the lines of `text`: between words, but anywhere in what has none, as packed code and data."""
+    if len(text) > LONGEST_WORD and any(len(word) > LONGEST_WORD for word in text.split()):
+        return QTextOption.WrapMode.WrapAnywhere
+    return BETWEEN_WORDS
 
 
 class PageText(_Editor):

@@ -16,7 +16,8 @@ from PySide6.QtWidgets import QFrame, QHBoxLayout, QSizePolicy, QTextEdit, QVBox
 
 from app import theme
 from app.icons import icon
-from app.views.controls import Button, Label
+from app.render.page_text import BETWEEN_WORDS, wrap_mode
+from app.views.controls import Button, Label, explain
 
 MOST_LINES = 6
 
@@ -47,6 +48,7 @@ class Input(QTextEdit):
         self.viewport().setAutoFillBackground(False)
         self.document().documentLayout().documentSizeChanged.connect(lambda _: self._fit())
         self.textChanged.connect(self._space_lines)
+        self.textChanged.connect(self._begin_anew)
         theme.signals().changed.connect(self._dress)
         self._dress()
 
@@ -56,9 +58,14 @@ class Input(QTextEdit):
         self._fit()
 
     def _space_lines(self) -> None:
-        """Give every line the height of the reading text."""
+        """Give every line the height of the reading text.
+
+        New lines take after the one they were begun in. So only a text that was put in as a whole is without, and then
+        its first line is: looking at all of a long text with every key would be slow.
+        """
         height = theme.current().line_height("reading")
-        if self.textCursor().blockFormat().lineHeight() == height and self.document().blockCount() == 1:
+        here = self.textCursor().block()
+        if all(b.blockFormat().lineHeight() == height for b in (self.document().firstBlock(), here)):
             return
         cursor = QTextCursor(self.document())
         cursor.select(QTextCursor.SelectionType.Document)
@@ -70,6 +77,10 @@ class Input(QTextEdit):
         cursor.endEditBlock()
         self.blockSignals(False)
 
+    def _begin_anew(self) -> None:
+        if self.document().isEmpty() and self.wordWrapMode() != BETWEEN_WORDS:
+            self.setWordWrapMode(BETWEEN_WORDS)
+
     def _fit(self) -> None:
         line = theme.current().line_height("reading")
         wanted = round(self.document().documentLayout().documentSize().height())
@@ -78,7 +89,10 @@ class Input(QTextEdit):
     def insertFromMimeData(self, source: QMimeData) -> None:
         """Paste words alone: no colours, no images, nothing that would have to be fetched."""
         if source.hasText():
-            self.textCursor().insertText(source.text().replace("\r\n", "\n"))
+            text = source.text().replace("\r\n", "\n")
+            if wrap_mode(text) != BETWEEN_WORDS:  # else as it is: what is there may need it
+                self.setWordWrapMode(wrap_mode(text))
+            self.textCursor().insertText(text)
 
     def canInsertFromMimeData(self, source: QMimeData) -> bool:
         return source.hasText()
@@ -95,7 +109,7 @@ class Input(QTextEdit):
                 self.ensureCursorVisible()
             else:
                 self.sent.emit()
-        elif key == Qt.Key.Key_Up and not self.toPlainText() and not self._composing:
+        elif key == Qt.Key.Key_Up and self.document().isEmpty() and not self._composing:
             self.up_in_empty.emit()
         elif key == Qt.Key.Key_Escape and not self._composing:
             self.escaped.emit()
@@ -149,7 +163,7 @@ class ContextMeter(QWidget):
         self._share = min(used / limit, 1.0)
         self._words.setText(f"{shortened(used)} of {shortened(limit)}")
         self.setAccessibleName(f"{used} of {limit} tokens of context used")
-        self.setToolTip(f"This chat fills {used} of the {limit} tokens that the model can look back on.")
+        explain(self, f"This chat fills {used:,} of the {limit:,} tokens that the model can look back on.")
         self.update()
 
     def sizeHint(self) -> QSize:
@@ -194,7 +208,6 @@ class Composer(QFrame):
         self.stop = Button("Stop", "ink")
         for button in (self.send, self.stop):
             button.setIconSize(QSize(14, 14))
-            button.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         bottom = QHBoxLayout()
         bottom.setSpacing(12)
         bottom.addStretch(1)
@@ -229,6 +242,7 @@ class Composer(QFrame):
     def show_text(self, text: str) -> None:
         """Put `text` into the field, the cursor behind it."""
         if text != self.text:
+            self.input.setWordWrapMode(wrap_mode(text))
             self.input.setPlainText(text)
             self.input.moveCursor(QTextCursor.MoveOperation.End)
 
@@ -245,10 +259,14 @@ class Composer(QFrame):
             self.input.setFocus()
 
     def _send(self) -> None:
-        if self.text.strip():
-            self.sent.emit(self.text)
+        text = self.text
+        if text.strip():
+            self.sent.emit(text)
 
     def _on_text(self) -> None:
-        self.send.setEnabled(bool(self.text.strip()))
-        self._tint()
-        self.changed.emit(self.text)
+        text = self.text
+        can_send = bool(text.strip())
+        if can_send != self.send.isEnabled():
+            self.send.setEnabled(can_send)
+            self._tint()
+        self.changed.emit(text)

@@ -2,7 +2,7 @@
 
 import pytest
 from PySide6.QtCore import QMimeData, Qt, QUrl
-from PySide6.QtGui import QImage, QInputMethodEvent
+from PySide6.QtGui import QImage, QInputMethodEvent, QTextOption
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
@@ -147,3 +147,41 @@ def test_the_context_meter_shows_nothing_before_it_was_counted(composer: Compose
 )
 def test_counts_are_shortened(tokens: int, words: str) -> None:
     assert shortened(tokens) == words
+
+
+def test_a_key_in_a_long_text_lays_out_its_own_line_alone(qtbot: QtBot, composer: Composer) -> None:
+    composer.show_text("\n".join(f"line {number}" for number in range(1000)))
+    touched: list[int] = []
+    composer.input.document().contentsChange.connect(lambda _at, _removed, added: touched.append(added))
+    qtbot.keyClicks(composer.input, "ab")
+    assert touched == [1, 1]
+
+
+@pytest.mark.parametrize("put_in", ["typed", "pasted", "shown"])
+def test_every_line_has_the_height_of_the_reading_text(qtbot: QtBot, composer: Composer, put_in: str) -> None:
+    if put_in == "shown":
+        composer.show_text("one\ntwo\nthree")
+    elif put_in == "pasted":
+        data = QMimeData()
+        data.setText("one\r\ntwo\nthree")
+        composer.input.insertFromMimeData(data)
+    else:
+        for word in ("one", "two"):
+            qtbot.keyClicks(composer.input, word)
+            qtbot.keyClick(composer.input, Qt.Key.Key_Return, Qt.KeyboardModifier.ShiftModifier)
+        qtbot.keyClicks(composer.input, "three")
+    document = composer.input.document()
+    heights = [document.findBlockByNumber(line).blockFormat().lineHeight() for line in range(document.blockCount())]
+    assert heights == [theme.current().line_height("reading")] * 3
+
+
+def test_text_without_words_is_broken_anywhere_until_the_field_is_empty(qtbot: QtBot, composer: Composer) -> None:
+    field = composer.input
+    usual = field.wordWrapMode()
+    data = QMimeData()
+    data.setText("x" * 300_000)  # a minute of layout, were a place between words looked for
+    field.insertFromMimeData(data)
+    assert field.wordWrapMode() == QTextOption.WrapMode.WrapAnywhere
+    field.selectAll()
+    qtbot.keyClick(field, Qt.Key.Key_Delete)
+    assert field.wordWrapMode() == usual
