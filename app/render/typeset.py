@@ -27,6 +27,7 @@ PREFORMATTED = QTextFormat.Property.UserProperty + 3
 RULE = QTextFormat.Property.UserProperty + 4
 
 QUOTE_INDENT = 16
+BULLET_GAP = 200  # per cent of a space
 PREFORMATTED_PADDING = 12
 COPY_BUTTON = 28
 """Pixels kept free at the right of code inside a list or a quote, where the view puts a Copy button."""
@@ -199,6 +200,8 @@ class Typesetter:
             self._cursor.insertBlock(block, text)
         if self._begins_item:
             self._join_list()
+            if self._lists[-1].format.style() in _BULLETS:
+                self._cursor.setBlockCharFormat(self._bullet_of(text))
         self._fresh, self._begins_item, self._ticked = False, False, None
         self._above = Above.TEXT
 
@@ -224,6 +227,14 @@ class Typesetter:
             last.items = self._cursor.createList(last.format)
         else:
             last.items.add(self._cursor.block())
+
+    def _bullet_of(self, text: QTextCharFormat) -> QTextCharFormat:
+        """The format of a paragraph, of which its bullet takes the gap to the words: one space of the font's."""
+        font = text.font()
+        font.setStretch(BULLET_GAP)
+        bullet = QTextCharFormat(text)
+        bullet.setFont(font)
+        return bullet
 
     def _set_table(self, found: Sequence[Token]) -> None:
         left = len(self._lists) * self.indent + self._quotes * QUOTE_INDENT

@@ -12,6 +12,9 @@ from app.render.prose import ProseView
 from app.render.segments import GrowingText, Prose
 from app.views.figures import duration
 
+ROOM_BELOW = 12
+"""Pixels between an open thought and the reply, beyond those that a folded one keeps."""
+
 
 class Thought(QWidget):
     """One line that says how long the thinking took; a click shows what was thought.
@@ -118,10 +121,11 @@ class _ThoughtBody(QWidget):
         self.prose.setAccessibleName("Thinking")
         column = QVBoxLayout(self)
         column.setContentsMargins(16, 0, 0, 0)
+        self.setContentsMargins(0, 0, 0, ROOM_BELOW)
         column.addWidget(self.prose)
 
     def restyle(self) -> None:
         self.prose.restyle()
 
     def paintEvent(self, event: QPaintEvent) -> None:
-        QPainter(self).fillRect(0, 0, 2, self.height(), theme.current().colour("border"))
+        QPainter(self).fillRect(0, 0, 2, self.height() - ROOM_BELOW, theme.current().colour("border"))
