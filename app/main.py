@@ -45,6 +45,8 @@ def build(settings: Settings, bridge: Bridge) -> Window:
     session = Session(bridge, settings)
     window = Window(session, read_prompts(paths.RESOURCES / "prompts.toml"))
     session.setParent(window)
+    if not settings.geometry:
+        window.fit(window.screen().availableSize())
     window.painted.connect(bridge.start)
     window.painted.connect(lambda: session.use_model(session.model_path))
     window.closed.connect(bridge.shutdown)

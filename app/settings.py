@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import os
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from app.theme import APPEARANCES, Appearance
+from app.theme import APPEARANCES, TEXT_SCALES, Appearance
 from engine.types import MAX_DEPTH, Capability, MtpWish
 
 log = logging.getLogger(__name__)
@@ -59,7 +60,7 @@ class Settings:
             data = json.loads(path.read_text(encoding="utf-8"))
         except FileNotFoundError:
             return settings
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             log.warning("settings at %s cannot be read: %s", path, error)
             return settings
         if isinstance(data, dict):
@@ -70,8 +71,8 @@ class Settings:
         if data.get("appearance") in APPEARANCES:
             self.appearance = data["appearance"]
         scale = data.get("text_scale")
-        if isinstance(scale, int | float) and not isinstance(scale, bool):
-            self.text_scale = float(scale)
+        if isinstance(scale, int | float) and not isinstance(scale, bool) and math.isfinite(scale):
+            self.text_scale = min(max(float(scale), TEXT_SCALES[0]), TEXT_SCALES[-1])
         for name in ("geometry", "last_model"):
             if isinstance(data.get(name), str):
                 setattr(self, name, data[name])

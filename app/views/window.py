@@ -33,6 +33,8 @@ from app.views.sidebar import Sidebar
 NARROWEST_CHAT = 480
 """Where the conversation would be narrower than this, the sidebar makes room, then the inspector."""
 
+TITLE_BAR = 32
+
 
 class Window(QMainWindow):
     """The one window of the app."""
@@ -228,6 +230,10 @@ class Window(QMainWindow):
             self._fold()
 
     # ------------------------------------------------------------ beginning and end
+
+    def fit(self, room: QSize) -> None:
+        """Be no larger than `room`, the screen without menu bar and dock, of which the title bar takes its part."""
+        self.resize(self.size().boundedTo(room - QSize(0, TITLE_BAR)))
 
     def _restore(self) -> None:
         if self._settings.geometry:

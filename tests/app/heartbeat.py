@@ -57,6 +57,7 @@ def main(model: str) -> int:
     qt = application(["heartbeat"])
     bridge = Bridge(make_worker)
     window = build(Settings(last_model=model), bridge)
+    window.resize(1280, 840)
     session = window.session
     before: list[tuple[float, float]] = []
     after: list[tuple[float, float]] = []

@@ -45,6 +45,7 @@ class Home:
         self.bridge = Bridge(make_worker)
         self.bridge.loaded.connect(self.loaded.append)
         self.window: Window = build_window(Settings(last_model=model), self.bridge)
+        self.window.resize(1280, 840)
         self.session = self.window.session
         self.drawn = True
         self.bridge.ticked.connect(self._note_drawn)

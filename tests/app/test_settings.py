@@ -7,6 +7,7 @@ import pytest
 
 from app import paths
 from app.settings import GUIDE, RECENT_MODELS, Settings
+from app.theme import TEXT_SCALES
 from engine.types import MtpWish
 from tests.app.scripted_worker import capability
 
@@ -35,7 +36,7 @@ def test_nothing_there_gives_the_defaults(file: Path) -> None:
     assert Settings.load(file).last_model == GUIDE
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "null", '"text"', "\x00"])
+@pytest.mark.parametrize("text", ["", "{", "[]", "null", '"text"', "\x00", "[" * 100_000])
 def test_a_damaged_file_gives_the_defaults(file: Path, text: str) -> None:
     file.parent.mkdir()
     file.write_text(text)
@@ -48,6 +49,8 @@ def test_a_damaged_file_gives_the_defaults(file: Path, text: str) -> None:
         ("appearance", "mauve"),
         ("text_scale", "big"),
         ("text_scale", True),
+        ("text_scale", float("inf")),
+        ("text_scale", float("nan")),
         ("sidebar", 1),
         ("recent_models", "x"),
         ("wishes", {"/a": {"override": "sometimes"}}),
@@ -58,6 +61,13 @@ def test_one_bad_value_costs_that_setting_alone(file: Path, name: str, value: ob
     file.parent.mkdir()
     file.write_text(json.dumps({"last_model": "/models/a", name: value}))
     assert Settings.load(file) == Settings(last_model="/models/a")
+
+
+@pytest.mark.parametrize(("kept", "used"), [(1e9, TEXT_SCALES[-1]), (-1, TEXT_SCALES[0])])
+def test_a_text_size_out_of_range_is_brought_into_it(file: Path, kept: float, used: float) -> None:
+    file.parent.mkdir()
+    file.write_text(json.dumps({"text_scale": kept}))
+    assert Settings.load(file).text_scale == used
 
 
 def test_dp08_the_override_is_kept_for_each_model(file: Path) -> None:
