@@ -36,6 +36,11 @@ def open_link(address: str) -> None:
         QDesktopServices.openUrl(url)
 
 
+def _too_long(answer: Answer) -> bool:
+    """Whether the question did not fit: then another try would end alike."""
+    return answer.error is not None and answer.error.code == "prompt_too_long"
+
+
 class StatusLine(QWidget):
     """28 px over the composer: what is going on, and the key that ends it."""
 
@@ -104,7 +109,7 @@ class ChatView(QWidget):
         layout.addLayout(self._column)
 
         self.transcript.regenerate_requested.connect(lambda _: session.regenerate())
-        self.transcript.action_requested.connect(lambda _: session.regenerate())
+        self.transcript.action_requested.connect(lambda _: self._act_on_failure())
         self.transcript.link_activated.connect(open_link)
         self.empty.chosen.connect(self._send)
         self.composer.sent.connect(self._send)
@@ -154,8 +159,8 @@ class ChatView(QWidget):
             self._end(view, turn, answer)
 
     def _add_reply(self, turn: Turn) -> ReplyView:
-        for earlier in self._replies.values():  # only the last reply can be asked for again
-            earlier.footer.regenerate_button.hide()
+        for earlier in self._replies.values():
+            earlier.retire()
         view = self._replies[turn] = self.transcript.add_reply()
         return view
 
@@ -164,9 +169,16 @@ class ChatView(QWidget):
         view.finish(answer.reply, answer.speed_up)
         latest = turn.latest or answer
         if latest.outcome == "failed":
-            view.mark("failed", latest.error, "Try again")
+            view.mark("failed", latest.error, "Edit message" if _too_long(latest) else "Try again")
         elif answer.outcome == "stopped":
             view.mark("stopped")
+
+    def _act_on_failure(self) -> None:
+        turns = self._session.current.turns
+        if turns and turns[-1].latest is not None and _too_long(turns[-1].latest):
+            self.edit_last()
+        else:
+            self._session.regenerate()
 
     def _shows(self, chat: Chat) -> bool:
         return chat is self._session.current

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Sequence
 from html import escape
 
@@ -25,6 +26,9 @@ from shiboken6 import isValid
 from app import theme
 from app.icons import icon
 
+TOOLTIP_LINE = 64
+"""Characters."""
+
 
 def restyle(widget: QWidget, name: str, value: str) -> None:
     """Set a property that the style sheet looks at, and let the change show."""
@@ -34,6 +38,11 @@ def restyle(widget: QWidget, name: str, value: str) -> None:
     for each in (widget, *widget.findChildren(QWidget)):
         each.style().unpolish(each)
         each.style().polish(each)
+
+
+def explain(widget: QWidget, text: str) -> None:
+    """Give a widget a tooltip in lines that are pleasant to read: Qt would put all of a plain text in one line."""
+    widget.setToolTip("\n".join(textwrap.fill(line, TOOLTIP_LINE) for line in text.splitlines()))
 
 
 class Label(QLabel):
@@ -54,6 +63,8 @@ class Elided(Label):
         super().__init__("", role, tone)
         self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
         self._whole = ""
+        # By itself Qt sets a line that begins in Hebrew or Arabic at the right.
+        self.setAlignment(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignAbsolute | Qt.AlignmentFlag.AlignVCenter)
         self.show_text(text)
 
     def show_text(self, text: str) -> None:
@@ -139,6 +150,7 @@ class Button(QPushButton):
         self._dress()
         self.setCursor(Qt.CursorShape.PointingHandCursor if kind == "link" else Qt.CursorShape.ArrowCursor)
         self.setAutoDefault(False)
+        self.setFocusPolicy(Qt.FocusPolicy.TabFocus)  # a click leaves the cursor where one was writing
 
     def _dress(self) -> None:
         self.setFont(theme.current().font(self._role))
@@ -184,6 +196,7 @@ class Segments(QFrame):
             button.setCheckable(True)
             button.setAccessibleName(f"{name}: {text}")
             button.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
+            button.setFocusPolicy(Qt.FocusPolicy.TabFocus)  # a click leaves the cursor where one was writing
             button.toggled.connect(lambda on, button=button: self._embolden(button, on))
             self._embolden(button, False)
             self._group.addButton(button, index)

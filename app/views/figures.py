@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import sys
+
 from engine.types import Reply
+
+HERE = "this Mac" if sys.platform == "darwin" else "this computer"
 
 ENDINGS = {
     "stop": "ended",
@@ -15,7 +19,7 @@ DEFINITIONS = (
     "tok/s: tokens written per second after the first one\n"
     "tokens: what the model wrote, its end mark included\n"
     "first token: from sending to the first token\n"
-    "× plain: writing speed over the speed without MTP, both measured on this Mac\n"
+    f"× plain: writing speed over the speed without MTP, both measured on {HERE}\n"
     "accepted: drafts that the model itself would have written, of those that were checked"
 )
 

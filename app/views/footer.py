@@ -13,6 +13,7 @@ from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QWidget
 
 from app import theme
 from app.render.buttons import CopyButton, QuietButton
+from app.views.controls import explain
 from app.views.figures import DEFINITIONS
 
 HEIGHT = 28
@@ -55,7 +56,7 @@ class ReplyFooter(QWidget):
     def show_figures(self, figures: list[str]) -> None:
         self._figures = figures
         self.setAccessibleName(", ".join(figures))
-        self.setToolTip(DEFINITIONS if len(figures) > 1 else "")
+        explain(self, DEFINITIONS if len(figures) > 1 else "")
         self.update()
 
     def reveal(self, revealed: bool) -> None:

@@ -12,10 +12,12 @@ from app import theme
 from app.icons import icon
 from app.session import Session, model_name
 from app.settings import GUIDE
-from app.views.controls import Dot, Elided, Hairline, IconButton, Label, restyle
+from app.views.controls import Dot, Elided, Hairline, IconButton, Label, explain, restyle
+from app.views.instruments import TOOLTIPS
 
 HEADER = 52
 NUMBERS_EVERY = 6
+CHIP_TOOLTIP = f"tok/s: {TOOLTIPS['speed']}\n×: {TOOLTIPS['speed-up']}"
 
 
 class ModelPicker(QToolButton):
@@ -36,6 +38,7 @@ class ModelPicker(QToolButton):
         self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         self._menu = QMenu(self)
         self._menu.setLayoutDirection(Qt.LayoutDirection.LeftToRight)
+        self._menu.setToolTipsVisible(True)  # two folders may have one name
         self._menu.aboutToShow.connect(self._fill)
         self.setMenu(self._menu)
         session.model_changed.connect(self.refresh)
@@ -57,8 +60,9 @@ class ModelPicker(QToolButton):
         self._menu.clear()
         for path in (GUIDE, *self._session.settings.recent_models):
             action = QAction(model_name(path), self._menu)
-            action.setCheckable(True)
-            action.setChecked(path == self._session.model_path)
+            if path == self._session.model_path:  # the one mark among them says which is in use
+                action.setCheckable(True)
+                action.setChecked(True)
             action.setToolTip(path)
             action.triggered.connect(lambda _=False, path=path: self._session.use_model(path))
             self._menu.addAction(action)
@@ -114,10 +118,7 @@ class LiveChip(QFrame):
         restyle(self, "state", "on" if with_mtp else "off")
         spoken = "writing" if log.live else "last reply"
         self.setAccessibleName(f"{spoken}: {self._text.text()}")
-        self.setToolTip(
-            "Tokens per second: the last two seconds while writing, else the whole last reply.\n"
-            "×: all speed with MTP divided by all plain speed, both timed here since the app was started."
-        )
+        explain(self, CHIP_TOOLTIP)
 
 
 class Header(QWidget):

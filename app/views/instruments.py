@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import sys
-
 from PySide6.QtCore import QRectF, Qt
 from PySide6.QtGui import QPainter, QPaintEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QVBoxLayout, QWidget
 
 from app import theme
-from app.views.controls import Button, Label, Paragraph, restyle, row
+from app.views.controls import Button, Label, Paragraph, explain, restyle, row
+from app.views.figures import HERE
 from app.views.plot import Plot
 from engine.types import Decision, PositionCount
-
-HERE = "this Mac" if sys.platform == "darwin" else "this computer"
 
 TOOLTIPS = {
     "speed-up": f"Tokens per second with MTP, divided by tokens per second without, both over all replies that "
@@ -26,6 +23,11 @@ TOOLTIPS = {
     "tokens per round": "Tokens written divided by rounds. One round is one pass of the full model: the accepted "
     "drafts and one token of its own.",
     "depth": "How many tokens are drafted ahead in each round now.",
+    "probed": "A faint bar is a place behind the depth in use now: it was only tried.",
+    "override": "MTP, multi-token prediction: a small head drafts the next tokens, the full model checks them. "
+    f"Auto reads ahead where it should pay on {HERE}. A change holds from the next message.",
+    "depths": "How many tokens to draft in a round. Auto chooses for you. A change holds from the next message.",
+    "receipt": "The record of why MTP is on or off, as JSON.",
 }
 
 
@@ -88,9 +90,8 @@ class Figure(QWidget):
         self.unit.setFixedHeight(48 if times or not number else 31)
         self._digits.setSpacing(1 if times else 6)
         self.definition.setText(definition)
-        self.definition.setToolTip(definition)
-        self.number.setToolTip(tooltip)
-        self.heading.setToolTip(tooltip)
+        for widget in (self, self.heading, self.number, self.unit, self.definition):
+            explain(widget, tooltip)
         self.setAccessibleName(f"{heading}: {number} {unit}. {definition}")
 
 
@@ -137,8 +138,7 @@ class PlotGroup(QWidget):
         super().__init__()
         self.value = Label(role="smallbold")
         title = Label(heading, role="smallmedium")
-        title.setToolTip(tooltip)
-        self.value.setToolTip(tooltip)
+        explain(self, tooltip)
         self.plot: Plot | None = None
         self.column = QVBoxLayout(self)
         self.column.setContentsMargins(0, 0, 0, 0)
@@ -164,8 +164,7 @@ class DraftRow(QWidget):
         layout.addWidget(name)
         layout.addWidget(self.bar, 1)
         layout.addWidget(self.value)
-        for widget in (self, name, self.bar, self.value):
-            widget.setToolTip(TOOLTIPS["by draft"])
+        explain(self, TOOLTIPS["by draft"])
 
     def show_count(self, count: PositionCount, in_use: bool) -> None:
         share = count.accepted / count.evaluated
@@ -184,4 +183,4 @@ class Number(QWidget):
         layout.setSpacing(0)
         layout.addWidget(self.value)
         layout.addWidget(Label(name, role="small", tone="text2"))
-        self.setToolTip(tooltip)
+        explain(self, tooltip)

@@ -16,13 +16,12 @@ from PySide6.QtGui import (
     QTextBlockFormat,
     QTextCharFormat,
     QTextCursor,
-    QTextOption,
 )
 from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QTextEdit, QVBoxLayout, QWidget
 
 from app import theme
 from app.render.code import CodeCard
-from app.render.page_text import PageText
+from app.render.page_text import PageText, wrap_mode
 from app.render.prose import ProseView
 from app.render.segments import Code, GrowingText, Prose, Segment
 from app.render.thinking import Thinking
@@ -91,7 +90,7 @@ class _Bubble(PageText, QTextEdit):
         self.become_part_of_page()
         self.setTabChangesFocus(True)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self.setWordWrapMode(QTextOption.WrapMode.WrapAtWordBoundaryOrAnywhere)
+        self.setWordWrapMode(wrap_mode(text))
         self.setLineWrapMode(QTextEdit.LineWrapMode.FixedPixelWidth)  # else every resize would set the width anew
         self.setViewportMargins(self.ACROSS, self.ABOVE, self.ACROSS, self.BELOW)
         self.setPlainText(text)
@@ -221,6 +220,12 @@ class ReplyView(QWidget):
         else:
             self._ending = QuietLine("Stopped")
         self._column.addWidget(self._ending)
+
+    def retire(self) -> None:
+        """Another turn follows: this reply cannot be asked for again any more."""
+        self.footer.regenerate_button.hide()
+        if isinstance(self._ending, FailureCard) and self._ending.button is not None:
+            self._ending.button.hide()
 
     def source(self) -> str:
         """The reply as Markdown, without the thinking: what Copy copies."""

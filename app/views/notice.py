@@ -7,7 +7,7 @@ from PySide6.QtGui import QPainter, QPaintEvent
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QSizePolicy, QVBoxLayout, QWidget
 
 from app import theme
-from app.views.controls import Button
+from app.views.controls import Button, explain
 from engine.types import ErrorReport
 
 RADIUS = 8
@@ -40,7 +40,7 @@ class FailureCard(QWidget):
         if rest:
             column.addWidget(_words(rest, "ui", "text"))
         if error.detail:
-            self.setToolTip(error.detail)
+            explain(self, error.detail)
         self.button: Button | None = None
         if action:
             self.button = Button(action)

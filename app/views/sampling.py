@@ -15,7 +15,7 @@ from PySide6.QtWidgets import QFrame, QLineEdit, QScrollArea, QVBoxLayout, QWidg
 
 from app import theme
 from app.session import Session
-from app.views.controls import Button, Label, Paragraph, row
+from app.views.controls import Button, Label, Paragraph, explain, row
 from engine.types import SamplingChoice
 
 
@@ -105,7 +105,7 @@ class NumberField(QLineEdit):
         self.setFixedWidth(124)
         self.setAlignment(Qt.AlignmentFlag.AlignRight)
         self.setAccessibleName(quantity.label)
-        self.setToolTip(quantity.tooltip)
+        explain(self, quantity.tooltip)
         self.editingFinished.connect(self._take)
 
     @property
@@ -186,7 +186,7 @@ class SamplingPanel(QWidget):
         field = NumberField(quantity)
         field.changed.connect(keep)
         label = Label(quantity.label, tone="text2")
-        label.setToolTip(quantity.tooltip)
+        explain(label, quantity.tooltip)
         label.setBuddy(field)
         column.addLayout(row(label, 1, field))
         self.fields[quantity.name] = field

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from PySide6.QtCore import QModelIndex, QPersistentModelIndex, QRect, QSize, Qt, Signal
-from PySide6.QtGui import QKeyEvent, QPainter, QPaintEvent
+from PySide6.QtGui import QFontMetrics, QKeyEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import (
     QAbstractButton,
     QFrame,
@@ -96,8 +96,10 @@ class ChatRows(QStyledItemDelegate):
         font = colours.font("uimedium" if selected else "ui")
         painter.setFont(font)
         painter.setPen(colours.colour("text"))
-        title = option.fontMetrics.elidedText(index.data(), Qt.TextElideMode.ElideRight, words.width())
-        painter.drawText(words, Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft, title)
+        title = QFontMetrics(font).elidedText(index.data(), Qt.TextElideMode.ElideRight, words.width())
+        painter.setLayoutDirection(Qt.LayoutDirection.LayoutDirectionAuto)  # of the title, not of the window
+        left = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignAbsolute
+        painter.drawText(words, Qt.AlignmentFlag.AlignVCenter | left, title)
         painter.restore()
 
 

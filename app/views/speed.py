@@ -15,10 +15,11 @@ from PySide6.QtWidgets import QFrame, QHBoxLayout, QScrollArea, QVBoxLayout, QWi
 
 from app.session import Session
 from app.speed import SpeedLog, axis_top
-from app.views.controls import Button, Hairline, Label, Segments, row
-from app.views.instruments import HERE, TOOLTIPS, DraftRow, Figure, Number, PlotGroup, Why
+from app.views.controls import Button, Hairline, Label, Segments, explain, row
+from app.views.figures import HERE
+from app.views.instruments import TOOLTIPS, DraftRow, Figure, Number, PlotGroup, Why
 from app.views.plot import GUTTER, Plot
-from engine.types import MAX_DEPTH, Decision, MtpWish
+from engine.types import MAX_DEPTH, Decision, MtpWish, Snapshot
 
 NUMBERS_EVERY = 6
 """Ticks between changes of the written numbers: five times a second is as fast as digits can be read."""
@@ -32,7 +33,7 @@ class SpeedPanel(QWidget):
         self._session = session
         self._drawn: tuple[SpeedLog, int] | None = None
         self._ticks = 0
-        self._was_live = False
+        self._written: tuple[bool, Decision | None, Snapshot | None] | None = None
         self._override: str | None = None
         self._decision: Decision | None = None
 
@@ -54,8 +55,9 @@ class SpeedPanel(QWidget):
         bars.setContentsMargins(0, 0, 0, 0)
         bars.setSpacing(0)
         self._probed = Label("faint: probed only", "axis", "text3")
+        explain(self._probed, TOOLTIPS["probed"])
         heading = Label("Acceptance by draft", "smallmedium")
-        heading.setToolTip(TOOLTIPS["by draft"])
+        explain(heading, TOOLTIPS["by draft"])
         bars.addLayout(row(heading, 1, self._probed))
         bars.addSpacing(4)
         self.drafts = [DraftRow(place) for place in range(1, MAX_DEPTH + 1)]
@@ -116,10 +118,10 @@ class SpeedPanel(QWidget):
         self.overrides = Segments([("Auto", "auto"), ("On", "on"), ("Off", "off")], "MTP")
         depths = [("Auto", None), *((str(depth), depth) for depth in range(1, MAX_DEPTH + 1))]
         self.depths = Segments(depths, "Depth")
-        self.overrides.setToolTip(f"Auto reads ahead where it should pay on {HERE}. Holds from the next message.")
-        self.depths.setToolTip("How many tokens to draft in a round. Auto chooses for you.")
+        explain(self.overrides, TOOLTIPS["override"])
+        explain(self.depths, TOOLTIPS["depths"])
         self.copy_receipt = Button("Copy receipt", "link", "smallmedium")
-        self.copy_receipt.setToolTip("The record of why MTP is on or off, as JSON")
+        explain(self.copy_receipt, TOOLTIPS["receipt"])
         pinned = QWidget()
         column = QVBoxLayout(pinned)
         column.setContentsMargins(20, 0, 20, 20)
@@ -128,6 +130,7 @@ class SpeedPanel(QWidget):
         column.addSpacing(4)
         for name, segments in (("MTP", self.overrides), ("Depth", self.depths)):
             label = Label(name, tone="text2")
+            label.setToolTip(segments.toolTip())
             label.setFixedWidth(48)
             line = QHBoxLayout()
             line.setSpacing(8)
@@ -163,9 +166,8 @@ class SpeedPanel(QWidget):
         if self._drawn is None or self._drawn != (log, log.version):
             self._draw_plots(log)
         self._ticks += 1
-        ended = self._was_live and not log.live  # the last word is that of the whole reply
-        self._was_live = log.live
-        if ended or (log.live and self._ticks % NUMBERS_EVERY == 0):
+        # After a reply the numbers are those of all of it, however soon it was over: within one tick, if it was short.
+        if self._ticks % NUMBERS_EVERY == 0 if log.live else self._written != (False, log.decision, log.snapshot):
             self._write_numbers(log)
 
     def showEvent(self, event: QShowEvent) -> None:
@@ -210,6 +212,7 @@ class SpeedPanel(QWidget):
         acceptances.show_marks(marks)
 
     def _write_numbers(self, log: SpeedLog) -> None:
+        self._written = (log.live, log.decision, log.snapshot)
         self._write_figure(log)
         now, snapshot = log.speed_now, log.mtp_snapshot
         self.speed_plot.value.setText("" if now is None else f"{now:.1f}")
@@ -295,7 +298,8 @@ class SpeedPanel(QWidget):
     def _refresh_wishes(self) -> None:
         info, wish = self._session.info, self._session.wish
         can = info is not None and info.capability.refusal is None and info.capability.head is not None
-        self.overrides.choose(wish.override)
+        # What cannot be is off, whatever one wishes.
+        self.overrides.choose(wish.override if can or info is None else "off")
         self.depths.choose(wish.depth)
         self.overrides.setEnabled(can)
         decision = self._session.decision

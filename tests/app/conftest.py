@@ -4,8 +4,10 @@ from collections.abc import Iterator
 
 import pytest
 from PySide6.QtWidgets import QApplication
+from pytestqt.qtbot import QtBot
 
 from app import theme
+from tests.app.house import House
 
 
 @pytest.fixture(scope="session")
@@ -19,3 +21,11 @@ def light_theme(dressed: None) -> Iterator[None]:
     yield
     theme.choose("system")
     theme.show(theme.Theme())
+
+
+@pytest.fixture
+def house(qtbot: QtBot) -> Iterator[House]:
+    house = House(qtbot)
+    house.load()
+    yield house
+    house.window.close()

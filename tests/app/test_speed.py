@@ -86,6 +86,15 @@ def test_with_mtp_alone_the_speed_is_the_figure_and_no_speed_up_is_claimed(bench
     assert bench.figure == "40.0 tok/s"
 
 
+def test_a_reply_that_begins_and_ends_within_one_tick_is_measured_as_well(bench: Bench) -> None:
+    bench.load()
+    bench.session.send("hello")
+    bench.worker.reply("a short answer", ms=5.0)
+    bench.bridge.tick()
+    assert bench.figure == "400.0 tok/s"
+    assert bench.panel.drafts[0].isVisible()
+
+
 def test_the_net_speed_up_needs_both_measured(bench: Bench) -> None:
     bench.load()
     bench.exchange("plain")
@@ -214,7 +223,9 @@ def test_without_a_head_there_is_a_reason_and_nothing_to_press(bench: Bench) -> 
     assert panel.why.property("state") == "off"
     assert not panel.why.action.isVisible()
     assert not panel.overrides.isEnabled()
+    assert panel.overrides.value == "off"
     assert not panel.depths.isEnabled()
+    assert bench.session.wish == MtpWish()
 
 
 def test_segments_set_the_wish_and_show_it(qtbot: QtBot, bench: Bench) -> None:

@@ -1,11 +1,9 @@
 """The whole window over a scripted worker: real widgets, keys and clicks."""
 
-from collections.abc import Iterator
-
 import numpy  # noqa: F401  # the worker imports both before the window draws a plot
 import pyqtgraph  # noqa: F401
 import pytest
-from PySide6.QtCore import QEvent, Qt
+from PySide6.QtCore import QEvent, QSize, Qt
 from PySide6.QtGui import QAccessible, QGuiApplication
 from PySide6.QtWidgets import (
     QAbstractButton,
@@ -23,73 +21,12 @@ from app.bridge import Bridge
 from app.main import build
 from app.settings import Settings
 from app.views import chat as chat_view
-from app.views.message import ReplyView, UserTurn
 from app.views.notice import FailureCard
-from app.views.window import Window
 from engine.types import ErrorReport, Failed, LoadFailed, PrefillProgress
-from tests.app.scripted_worker import ScriptedWorker, model_info
+from tests.app.house import House
+from tests.app.scripted_worker import ScriptedWorker
 
 ERROR = ErrorReport("out_of_memory", "There was not enough memory.", "It is kept.", "Close other apps.")
-
-
-class House:
-    """A window, its worker, and what a person sees."""
-
-    def __init__(self, qtbot: QtBot, settings: Settings | None = None) -> None:
-        self.qtbot = qtbot
-        self.worker = ScriptedWorker()
-        self.bridge = Bridge(lambda: self.worker)
-        self.settings = settings or Settings()
-        self.window: Window = build(self.settings, self.bridge)
-        self.session = self.window.session
-        qtbot.addWidget(self.window)
-        with qtbot.waitSignal(self.window.painted):
-            self.window.show()
-        self.bridge._timer.stop()  # the test says when a tick is
-
-    def tick(self) -> None:
-        self.bridge.tick()
-
-    def load(self) -> None:
-        self.worker.get_ready(model_info())
-        self.tick()
-
-    def type(self, text: str) -> None:
-        self.qtbot.keyClicks(self.window.chat.composer.input, text)
-
-    def send(self, text: str) -> None:
-        self.type(text)
-        self.qtbot.keyClick(self.window.chat.composer.input, Qt.Key.Key_Return)
-
-    def exchange(self, question: str, answer: str) -> None:
-        self.send(question)
-        self.worker.reply(answer)
-        self.tick()
-
-    @property
-    def replies(self) -> list[ReplyView]:
-        return [turn for turn in self.window.chat.transcript.turns if isinstance(turn, ReplyView)]
-
-    @property
-    def questions(self) -> list[str]:
-        turns = self.window.chat.transcript.turns
-        return [turn.text() for turn in turns if isinstance(turn, UserTurn)]
-
-    @property
-    def status(self) -> str:
-        return self.window.chat.status.words
-
-    @property
-    def draft(self) -> str:
-        return self.window.chat.composer.text
-
-
-@pytest.fixture
-def house(qtbot: QtBot) -> Iterator[House]:
-    house = House(qtbot)
-    house.load()
-    yield house
-    house.window.close()
 
 
 # ---------------------------------------------------------------- first things first
@@ -214,6 +151,28 @@ def test_w05_a_failure_is_a_card_under_what_was_written_with_one_action(house: H
     assert card.button is not None
     house.qtbot.mouseClick(card.button, Qt.MouseButton.LeftButton)
     assert len(house.worker.requests) == 2
+
+
+def test_a_question_that_does_not_fit_is_offered_to_be_shortened(house: House) -> None:
+    house.send("a book")
+    house.worker.say(Failed(house.worker.last_id, ErrorReport("prompt_too_long", "It has 9,000 tokens."), None))
+    house.tick()
+    house.replies[-1].action_requested.emit()
+    assert house.draft == "a book"
+    assert house.status == "Editing your last message"
+    assert len(house.worker.requests) == 1
+
+
+def test_a_failed_reply_can_be_tried_again_only_while_it_is_the_last(house: House) -> None:
+    house.send("first")
+    house.worker.say(Failed(house.worker.last_id, ERROR, None))
+    house.tick()
+    card = house.window.findChild(FailureCard)
+    assert card is not None
+    assert card.button is not None
+    assert not card.button.isHidden()
+    house.exchange("second", "An answer.")
+    assert card.button.isHidden()
 
 
 def test_w05_a_failed_load_is_a_card_in_the_chat_with_a_way_out(house: House) -> None:
@@ -422,6 +381,7 @@ def test_the_picker_names_the_model_and_offers_guide_recent_and_any_folder(house
     picker.menu().aboutToShow.emit()
     texts = [action.text() for action in picker.menu().actions() if not action.isSeparator()]
     assert texts == ["Guide", "other", "Open Model Folder…"]
+    assert [action.text() for action in picker.menu().actions() if action.isCheckable()] == ["Guide"]
     picker.menu().actions()[1].trigger()
     assert house.worker.loads[-1] == "/models/other"
 
@@ -576,6 +536,21 @@ def test_w03_closing_in_mid_reply_stops_it_and_the_worker(house: House) -> None:
     assert house.worker.stops == [house.worker.last_id]
     assert house.worker.was_shut_down
     assert house.settings.geometry
+
+
+@pytest.mark.parametrize(("room", "size"), [((1024, 700), (1024, 668)), ((3000, 2000), (1280, 840))])
+def test_the_first_window_fits_the_screen(house: House, room: tuple[int, int], size: tuple[int, int]) -> None:
+    house.window.fit(QSize(*room))
+    assert (house.window.width(), house.window.height()) == size
+
+
+def test_a_title_in_hebrew_stands_at_the_left_like_every_other(house: House) -> None:
+    title = house.window.header.title
+    title.show_text("שלום")
+    picture = title.grab().toImage()
+    ground = picture.pixel(0, 0)
+    inked = [x for x in range(picture.width()) if any(picture.pixel(x, y) != ground for y in range(picture.height()))]
+    assert inked[-1] < picture.width() / 2
 
 
 def test_size_and_place_come_back(qtbot: QtBot) -> None:

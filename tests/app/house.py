@@ -1,0 +1,67 @@
+"""A window over a scripted worker, and what a person sees of it."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Qt
+from pytestqt.qtbot import QtBot
+
+from app.bridge import Bridge
+from app.main import build
+from app.settings import Settings
+from app.views.message import ReplyView, UserTurn
+from app.views.window import Window
+from tests.app.scripted_worker import ScriptedWorker, model_info
+
+
+class House:
+    """The whole window. A tick is when the test says so."""
+
+    def __init__(self, qtbot: QtBot, settings: Settings | None = None) -> None:
+        self.qtbot = qtbot
+        self.worker = ScriptedWorker()
+        self.bridge = Bridge(lambda: self.worker)
+        self.settings = settings or Settings()
+        self.window: Window = build(self.settings, self.bridge)
+        if not self.settings.geometry:
+            self.window.resize(1280, 840)
+        self.session = self.window.session
+        qtbot.addWidget(self.window)
+        with qtbot.waitSignal(self.window.painted):
+            self.window.show()
+        self.bridge._timer.stop()  # the test says when a tick is
+
+    def tick(self) -> None:
+        self.bridge.tick()
+
+    def load(self) -> None:
+        self.worker.get_ready(model_info())
+        self.tick()
+
+    def type(self, text: str) -> None:
+        self.qtbot.keyClicks(self.window.chat.composer.input, text)
+
+    def send(self, text: str) -> None:
+        self.type(text)
+        self.qtbot.keyClick(self.window.chat.composer.input, Qt.Key.Key_Return)
+
+    def exchange(self, question: str, answer: str) -> None:
+        self.send(question)
+        self.worker.reply(answer)
+        self.tick()
+
+    @property
+    def replies(self) -> list[ReplyView]:
+        return [turn for turn in self.window.chat.transcript.turns if isinstance(turn, ReplyView)]
+
+    @property
+    def questions(self) -> list[str]:
+        turns = self.window.chat.transcript.turns
+        return [turn.text() for turn in turns if isinstance(turn, UserTurn)]
+
+    @property
+    def status(self) -> str:
+        return self.window.chat.status.words
+
+    @property
+    def draft(self) -> str:
+        return self.window.chat.composer.text
