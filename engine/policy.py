@@ -93,10 +93,10 @@ def decide(device: Device, capability: Capability, wish: MtpWish) -> Decision:
 def hardware_gate(device: Device, quantisation: str) -> Gate:
     """What the chip table says about this device for weights that are stored as `quantisation`."""
     if not is_apple(device):
-        return Gate("not_apple", True, "this is not an Apple chip, so MTP is on for trial.")
+        return Gate("not_apple", True, "this is not an Apple chip, so MTP is on as a trial.")
     row = _row(device.generation, weights_of(quantisation))
     if row is None:
-        return Gate("unknown_chip", True, "the generation of this Apple chip is not known, so MTP is on for trial.")
+        return Gate("unknown_chip", True, "the generation of this Apple chip is not known, so MTP is on as a trial.")
     if row.bound == "bandwidth":
         return Gate(
             "bandwidth_bound",

@@ -1,8 +1,8 @@
 """The registry of model families whose MTP head Foreword can drive: one declarative entry each.
 
-An entry says where a config keeps its numbers, what tensors a head consists of with their shapes, and how the head
-is fed. Reading a folder, checking a head and loading it all go by the entry; none of them knows a family by name.
-Every model type without an entry is plain: it chats without MTP where mlx-lm can load it.
+An entry says where a config keeps its numbers and what tensors a head consists of, with their shapes. Reading a
+folder, checking a head and loading it all go by the entry; none of them knows a family by name. Every model type
+without an entry is plain: it chats without MTP where mlx-lm can load it.
 
 Shapes are written in symbols, with an optional factor in front ("2H"): H hidden, I MLP intermediate, Q query heads ×
 head dim, K key/value heads × head dim, D head dim, E experts, M intermediate of one expert, S intermediate of the
@@ -41,10 +41,9 @@ class HeadTensor:
 
 @dataclass(frozen=True)
 class Family:
-    """How one family keeps and feeds its head.
+    """How one family keeps its head; how it is fed is the code of its head module.
 
-    `hidden` is the target's hidden state the head is fed ("post_norm": after the final norm); `concat` the order in
-    which it meets the embedding of the newest token at the head's input. `norms` says how original checkpoints
+    `norms` says how original checkpoints
     store RMSNorm weights: "zero_centred" ones are minus one and need +1 for MLX.
     """
 
@@ -53,8 +52,6 @@ class Family:
     count_fields: tuple[str, ...]
     prefixes: tuple[str, ...]
     tensors: tuple[HeadTensor, ...]
-    hidden: Literal["post_norm", "pre_norm"]
-    concat: Literal["embedding_hidden", "hidden_embedding"]
     norms: Literal["zero_centred", "plain"]
     recurrent: bool
     cache_kinds: tuple[str, ...]
@@ -125,8 +122,6 @@ FAMILIES = (
         count_fields=("mtp_num_hidden_layers",),
         prefixes=_PREFIXES,
         tensors=(*_AROUND, *_ATTENTION, *_DENSE_MLP),
-        hidden="post_norm",
-        concat="embedding_hidden",
         norms="zero_centred",
         recurrent=True,
         cache_kinds=("recurrent", "kv"),
@@ -137,8 +132,6 @@ FAMILIES = (
         count_fields=("mtp_num_hidden_layers",),
         prefixes=_PREFIXES,
         tensors=(*_AROUND, *_ATTENTION, *_MOE_MLP),
-        hidden="post_norm",
-        concat="embedding_hidden",
         norms="zero_centred",
         recurrent=True,
         cache_kinds=("recurrent", "kv"),

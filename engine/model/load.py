@@ -47,7 +47,6 @@ class LoadedModel:
     target: qwen.QwenTarget | PlainTarget
     head: qwen.QwenHead | None
     tokenizer: Any
-    config: dict[str, Any]
     capability: Capability
     defaults: Sampling
     eos_ids: frozenset[int]
@@ -110,7 +109,6 @@ def load(folder: Path, head_path: Path | None, progress: Progress, dtype: mx.Dty
         target=target,
         head=head,
         tokenizer=tokenizer,
-        config=config,
         capability=capability,
         defaults=sampling_defaults(generation),
         eos_ids=eos_ids(files.config, generation, tokenizer),

@@ -19,8 +19,6 @@ class PlainTarget:
     returns are the logits already, and `logits` hands them on. There is nothing in it that a head could read.
     """
 
-    supports_hidden = False
-
     def __init__(self, model: Any, config: dict[str, Any]) -> None:
         """Raises ModelError: unsupported_cache where the model keeps more than keys and values of full attention,
         load_failed where its code does not run with this config."""

@@ -100,8 +100,6 @@ def model_classes(config: dict[str, Any]) -> tuple[type[nn.Module], type]:
 class QwenTarget:
     """The loaded model, in the steps that decoding needs."""
 
-    supports_hidden = True
-
     def __init__(self, model: DenseModel | MoeModel) -> None:
         self.model = model
         self._text = model.language_model

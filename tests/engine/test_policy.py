@@ -78,14 +78,14 @@ def test_the_sentence_gives_a_cost_only_where_one_was_published() -> None:
 def test_any_other_machine_is_on_for_trial() -> None:
     decision = decide(LINUX, ABLE, MtpWish())
     assert decision.mode == "mtp"
-    assert decision.sentence == "On: this is not an Apple chip, so MTP is on for trial."
+    assert decision.sentence == "On: this is not an Apple chip, so MTP is on as a trial."
     assert decision.receipt.hardware_gate["rule"] == "not_apple"
 
 
 def test_an_apple_chip_of_no_known_generation_is_on_for_trial() -> None:
     decision = decide(mac("Apple processor", None), ABLE, MtpWish())
     assert decision.mode == "mtp"
-    assert decision.sentence == "On: the generation of this Apple chip is not known, so MTP is on for trial."
+    assert decision.sentence == "On: the generation of this Apple chip is not known, so MTP is on as a trial."
 
 
 def test_the_users_on_beats_the_chip_and_says_so_without_figures() -> None:

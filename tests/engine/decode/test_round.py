@@ -1,9 +1,11 @@
 """Rounds over several sequences: each accepts its own number of drafts and none changes its neighbour."""
 
+from pathlib import Path
+
 import mlx.core as mx
 import pytest
 
-from engine.decode.cache import KV_STEP
+from engine.decode.cache import KV_STEP, KVCache, RecurrentCache
 from engine.decode.draft import MAX_PENDING, MtpChain
 from engine.decode.loop import Conversation, Outcome, Silence, Task, generate
 from engine.decode.round import Decoder
@@ -165,6 +167,33 @@ def test_memory_that_a_reply_has_done_with_is_given_back_while_it_grows(model: L
     little = 250_000  # bytes; each without the release is above it
     assert idle[0] < little, "after the prompt"
     assert min(idle[KV_STEP:]) < little, "after keys and values have moved to a larger buffer"
+
+
+def test_a_16_bit_model_computes_and_remembers_in_16_bits(tmp_path: Path) -> None:
+    """One stray float32 would double the memory that every token reads; recurrent states are meant to be float32."""
+    folder = build(tmp_path / "m", dtype=mx.bfloat16)
+    model = load(folder, None, lambda stage, fraction: None, mx.bfloat16)
+    conversation = blank_conversation(model)
+    sampling = Sampling(temperature=0.8, top_k=20, top_p=0.95, repetition_penalty=1.1)
+    found: set[mx.Dtype] = set()
+
+    def note(stats: RoundStats) -> None:
+        assert isinstance(conversation.drafter, MtpChain)
+        kept = [*conversation.caches, *conversation.drafter.caches]
+        found.update(array.dtype for cache in kept if isinstance(cache, KVCache) for array in cache.arrays)
+        found.update(cache.conv.dtype for cache in kept if isinstance(cache, RecurrentCache) and cache.conv is not None)
+
+    generate(
+        conversation,
+        model.target,
+        Task(range(300, 340), 0, Chooser(sampling, [0]), 3, frozenset(), 30, 1000),
+        Silence(),
+        Counters(),
+        on_prefill=lambda done, total, reused: None,
+        on_round=note,
+        cancelled=lambda: False,
+    )
+    assert found == {mx.bfloat16}
 
 
 def test_a_head_that_lags_too_far_forgets_and_the_words_stay_the_same(model: LoadedModel) -> None:
