@@ -106,6 +106,7 @@ def test_other_words_are_reported(model: LoadedModel) -> None:
     (pair,) = result.differences
     assert pair.differs_at is not None
     assert f"K = 2 differs from plain decoding for 'one', from token {pair.differs_at} on" in table(result)
+    assert "where two words tie, either may win" in table(result)
 
 
 @pytest.mark.parametrize(
