@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from phrasing import Habits, every, phrase, plain
-from skills import MATERIAL, Skill, Task, all_skills
+from skills import Skill, Task, all_skills
 
 HERE = Path(__file__).parent
 FACTS: dict[str, str] = tomllib.loads((HERE / "facts.toml").read_text(encoding="utf-8"))
 
-SKILL_SHARE = 0.30
+SKILL_SHARE = 0.35
 """Share of the turns that are skills; the rest are topics."""
 
 SYSTEM_SHARE = 0.12
@@ -124,18 +124,8 @@ class Corpus:
                     self._explained.add(f"{name}_{kind}")
         cases = tomllib.loads((HERE / "heldout.toml").read_text(encoding="utf-8"))["case"]
         self._held = {plain(case["turns"][-1]) for case in cases}
-        tasks = [case["args"] for case in cases if case.get("skill") in ("spell", "sort")]
-        self._avoid = {
-            word for task in tasks for word in [task.get("word", ""), *task.get("items", [])] if word.isalpha()
-        }
-        self.skills: dict[str, Skill] = all_skills(self._words(), self._avoid)
+        self.skills: dict[str, Skill] = all_skills()
         self._asked = [topic for topic in self.topics.values() if topic.asks()]
-
-    def _words(self) -> list[str]:
-        """Ordinary words for spelling: whatever the topics themselves are written in."""
-        text = " ".join(path.read_text(encoding="utf-8") for path in sorted(HERE.glob("topics/*.toml")))
-        material = MATERIAL["kinds"], MATERIAL["opposites"], MATERIAL["story"]
-        return sorted(set(re.findall(r"\b[a-z]{3,10}\b", text + str(material))) - self._avoid)
 
     def accepts(self, about: str, said: str, task: Task | None = None) -> bool:
         """Whether `said` is a right reply: one of a topic's replies, or a task done."""

@@ -20,6 +20,9 @@ Weights = dict[str, mx.array]
 CHUNK = 64
 """Tokens per chunk of the delta rule; rows must be a multiple of it."""
 
+FORGET = 60.0
+"""Negative log of the decay at the start of a dialogue: nothing of the dialogue before it is left."""
+
 BLOCK = 16
 """Side of the triangular blocks that are inverted by a series; larger ones are merged from halves."""
 
@@ -234,14 +237,24 @@ def _linear(w: Weights, name: str, x: mx.array) -> mx.array:
     return x @ w[name + ".weight"].T
 
 
-def _delta_net(w: Weights, at: str, shape: Shape, x: mx.array) -> mx.array:
+def _delta_net(w: Weights, at: str, shape: Shape, x: mx.array, starts: mx.array | None) -> mx.array:
     rows, length, _ = x.shape
     heads, dk, dv = shape.linear_num_key_heads, shape.linear_key_head_dim, shape.linear_value_head_dim
     mixed = _linear(w, at + "in_proj_qkv", x)
     taps = w[at + "conv1d.weight"][:, 0, :]
     kernel = shape.linear_conv_kernel_dim
     padded = mx.pad(mixed, [(0, 0), (kernel - 1, 0), (0, 0)])
-    mixed = silu(sum(padded[:, i : i + length] * taps[:, i] for i in range(kernel)))
+    convolved = mixed * taps[:, kernel - 1]
+    reach = mx.ones((rows, length, 1))
+    for back in range(1, kernel):
+        earlier = padded[:, kernel - 1 - back : kernel - 1 - back + length] * taps[:, kernel - 1 - back]
+        if starts is not None:
+            # A tap reaches back only as far as the dialogue does.
+            begun = mx.pad(starts[:, : length - back + 1], [(0, 0), (back - 1, 0)])
+            reach = reach * (1.0 - begun[..., None].astype(mx.float32))
+            earlier = earlier * reach
+        convolved = convolved + earlier
+    mixed = silu(convolved)
     q, k, v = mx.split(mixed, [heads * dk, 2 * heads * dk], axis=-1)
     q = q.reshape(rows, length, heads, dk).transpose(0, 2, 1, 3)
     k = k.reshape(rows, length, heads, dk).transpose(0, 2, 1, 3)
@@ -251,7 +264,10 @@ def _delta_net(w: Weights, at: str, shape: Shape, x: mx.array) -> mx.array:
     k = norm(k, None, eps) * dk**-0.5
     a = _linear(w, at + "in_proj_a", x) + w[at + "dt_bias"]
     softplus = mx.maximum(a, 0.0) + mx.log1p(exp(-mx.abs(a)))
-    log_decay = (-exp(w[at + "A_log"]) * softplus).transpose(0, 2, 1)
+    log_decay = -exp(w[at + "A_log"]) * softplus
+    if starts is not None:
+        log_decay = mx.where(starts[..., None], -FORGET, log_decay)
+    log_decay = log_decay.transpose(0, 2, 1)
     beta = sigmoid(_linear(w, at + "in_proj_b", x)).transpose(0, 2, 1)
     out = delta_rule(q, k, v, log_decay, beta).transpose(0, 2, 1, 3)
     z = _linear(w, at + "in_proj_z", x).reshape(rows, length, heads, dv)
@@ -275,7 +291,7 @@ def _rotate(x: mx.array, cos: mx.array, sin: mx.array) -> mx.array:
     return mx.concatenate([first * cos - second * sin, second * cos + first * sin, rest], axis=-1)
 
 
-def _attention(w: Weights, at: str, shape: Shape, x: mx.array) -> mx.array:
+def _attention(w: Weights, at: str, shape: Shape, x: mx.array, starts: mx.array | None) -> mx.array:
     rows, length, _ = x.shape
     heads, groups, size = shape.num_attention_heads, shape.num_key_value_heads, shape.head_dim
     q, gate = mx.split(_linear(w, at + "q_proj", x).reshape(rows, length, heads, 2 * size), 2, axis=-1)
@@ -289,16 +305,20 @@ def _attention(w: Weights, at: str, shape: Shape, x: mx.array) -> mx.array:
     k = _rotate(k, cos, sin)
     v = mx.contiguous(v.transpose(0, 2, 1, 3))
     scores = (q * size**-0.5) @ k.swapaxes(-1, -2)
-    mask = mx.tile(_lower(length, 0), (heads // groups, 1))
+    mask = _lower(length, 0)
+    if starts is not None:
+        dialogue = mx.cumsum(starts.astype(mx.int32), axis=1)
+        mask = ((dialogue[:, :, None] == dialogue[:, None, :]) * mask)[:, None]
+    mask = mx.concatenate([mask] * (heads // groups), axis=-2)
     out = (causal_softmax(scores, mask) @ v).reshape(rows, heads, length, size).transpose(0, 2, 1, 3)
     out = out * sigmoid(gate)
     return _linear(w, at + "o_proj", out.reshape(rows, length, heads * size))
 
 
-def _block(w: Weights, at: str, shape: Shape, x: mx.array, linear: bool) -> mx.array:
+def _block(w: Weights, at: str, shape: Shape, x: mx.array, starts: mx.array | None, linear: bool) -> mx.array:
     mixer = _delta_net if linear else _attention
     inside = at + ("linear_attn." if linear else "self_attn.")
-    x = x + mixer(w, inside, shape, norm(x, w[at + "input_layernorm.weight"], shape.rms_norm_eps))
+    x = x + mixer(w, inside, shape, norm(x, w[at + "input_layernorm.weight"], shape.rms_norm_eps), starts)
     y = norm(x, w[at + "post_attention_layernorm.weight"], shape.rms_norm_eps)
     y = silu(_linear(w, at + "mlp.gate_proj", y)) * _linear(w, at + "mlp.up_proj", y)
     return x + _linear(w, at + "mlp.down_proj", y)
@@ -307,20 +327,25 @@ def _block(w: Weights, at: str, shape: Shape, x: mx.array, linear: bool) -> mx.a
 TARGET = "model.language_model."
 
 
-def hidden_states(w: Weights, shape: Shape, tokens: mx.array) -> mx.array:
-    """The target's post-norm hidden states: tokens [B, T] -> [B, T, H]."""
+def hidden_states(w: Weights, shape: Shape, tokens: mx.array, starts: mx.array | None = None) -> mx.array:
+    """The target's post-norm hidden states: tokens [B, T] -> [B, T, H].
+
+    `starts` [B, T] is true where a new dialogue begins, which then knows nothing of those before it in its row.
+    """
     x = w[TARGET + "embed_tokens.weight"][tokens]
     for i, kind in enumerate(shape.layer_types()):
-        x = _block(w, f"{TARGET}layers.{i}.", shape, x, kind == "linear_attention")
+        x = _block(w, f"{TARGET}layers.{i}.", shape, x, starts, kind == "linear_attention")
     return norm(x, w[TARGET + "norm.weight"], shape.rms_norm_eps)
 
 
-def head_states(w: Weights, shape: Shape, hidden: mx.array, tokens: mx.array) -> mx.array:
+def head_states(
+    w: Weights, shape: Shape, hidden: mx.array, tokens: mx.array, starts: mx.array | None = None
+) -> mx.array:
     """The MTP head's post-norm states: hidden [B, T, H] at i and the token at i + 1 -> states that say token i + 2."""
     eps = shape.rms_norm_eps
     embedded = norm(w[TARGET + "embed_tokens.weight"][tokens], w["mtp.pre_fc_norm_embedding.weight"], eps)
     joined = mx.concatenate([embedded, norm(hidden, w["mtp.pre_fc_norm_hidden.weight"], eps)], axis=-1)
-    x = _block(w, "mtp.layers.0.", shape, _linear(w, "mtp.fc", joined), linear=False)
+    x = _block(w, "mtp.layers.0.", shape, _linear(w, "mtp.fc", joined), starts, linear=False)
     return norm(x, w["mtp.norm.weight"], eps)
 
 
@@ -357,8 +382,8 @@ def fresh(shape: Shape, seed: int) -> Weights:
             matrix(here + "in_proj_b", heads, h)
             matrix(here + "out_proj", h, values, depth)
             w[here + "conv1d.weight"] = mx.random.normal((2 * keys + values, 1, shape.linear_conv_kernel_dim)) * 0.5
-            # Decay rates from slow to fast, one per head, so that some heads remember a whole chat.
-            w[here + "A_log"] = mx.log(mx.linspace(0.02, 2.0, heads))
+            # Decay rates from slow to fast, one per head: most must remember a question until its reply ends.
+            w[here + "A_log"] = mx.linspace(math.log(0.02), math.log(0.6), heads)
             w[here + "dt_bias"] = mx.zeros(heads)
             w[here + "norm.weight"] = mx.ones(shape.linear_value_head_dim)
         else:

@@ -46,63 +46,6 @@ def _article(word: str) -> str:
     return "an" if word[0] in "aeio" else "a"
 
 
-# --- spelling ----------------------------------------------------------------------------------------------------
-
-_ONSETS = [
-    "b",
-    "c",
-    "d",
-    "f",
-    "g",
-    "h",
-    "k",
-    "l",
-    "m",
-    "n",
-    "p",
-    "r",
-    "s",
-    "t",
-    "v",
-    "w",
-    "st",
-    "tr",
-    "pl",
-    "gr",
-    "ch",
-    "sh",
-]
-_SYLLABLES = [onset + vowel for onset in _ONSETS for vowel in ("a", "e", "i", "o", "u", "ai", "ee", "ou")]
-_CODAS = ["", "n", "t", "r", "ck", "ll", "x"]
-
-
-def letters(word: str) -> str:
-    """`fox` -> `F-O-X`."""
-    return "-".join(word.upper())
-
-
-def _spelling(words: list[str]) -> Skill:
-    """Spelling of `words`, and of made-up ones so that letters are learned and not only words."""
-
-    def draw(rng: random.Random) -> Task:
-        if rng.random() < 0.35:
-            return {"word": "".join(rng.choices(_SYLLABLES, k=rng.randint(1, 3))) + rng.choice(_CODAS)}
-        return {"word": rng.choice(words)}
-
-    def again(task: Task, rng: random.Random) -> tuple[str, Task]:
-        new = draw(rng)
-        return ask("spell_next", rng, **new), new
-
-    return Skill(
-        3.2,
-        draw,
-        lambda task, rng: ask("spell", rng, **task),
-        lambda task, rng: f"{task['word']}: {letters(task['word'])}",
-        lambda said, task: said.strip() == f"{task['word']}: {letters(task['word'])}",
-        again,
-    )
-
-
 # --- opposites and capitals --------------------------------------------------------------------------------------
 
 
@@ -153,62 +96,7 @@ def _capital_table(capitals: dict[str, str]) -> Skill:
     def again(task: Task, rng: random.Random) -> tuple[str, Task]:
         return ask("another", rng), task
 
-    return Skill(0.9, lambda rng: {"count": rng.randint(2, 5)}, question, reply, accepts, again)
-
-
-# --- sorting and counting ----------------------------------------------------------------------------------------
-
-
-def _sorting(avoid: set[str]) -> Skill:
-    """Numbers by size, words by their first letters; words in `avoid` are not used."""
-    kinds = MATERIAL["kinds"].values()
-    words = sorted({word for kind in kinds for word in kind if word.islower() and word not in avoid})
-
-    def done(task: Task) -> str:
-        items: list[str] = task["items"]
-        return ", ".join(sorted(items, key=lambda item: (int(item), item) if item.isdigit() else (0, item)))
-
-    def draw(rng: random.Random) -> Task:
-        count = rng.randint(3, 5)
-        if rng.random() < 0.5:
-            top = rng.choice([9, 20, 50, 99])
-            return {"items": [str(n) for n in rng.sample(range(1, top + 1), count)]}
-        chosen: dict[str, str] = {}
-        for word in rng.sample(words, 30):
-            chosen.setdefault(word[0], word)
-        return {"items": rng.sample(list(chosen.values()), min(count, len(chosen)))}
-
-    def question(task: Task, rng: random.Random) -> str:
-        items = rng.choice([", ", ", ", ", ", " "]).join(task["items"])
-        if rng.random() < 0.25:
-            items = ", ".join(task["items"][:-1]) + " and " + task["items"][-1]
-        name = "sort_numbers" if task["items"][0].isdigit() else "sort_words"
-        return ask(name, rng, items=items).replace(" :", ":")
-
-    def again(task: Task, rng: random.Random) -> tuple[str, Task]:
-        new = draw(rng)
-        return ask("sort_next", rng, items=", ".join(new["items"])), new
-
-    return Skill(
-        3.0, draw, question, lambda task, rng: done(task), lambda said, task: said.strip() == done(task), again
-    )
-
-
-def _counting() -> Skill:
-    def done(task: Task) -> str:
-        return ", ".join(str(n) for n in range(1, task["last"] + 1))
-
-    def question(task: Task, rng: random.Random) -> str:
-        in_words = task["last"] < len(NUMBERS) and rng.random() < 0.3
-        return ask("count", rng, last=NUMBERS[task["last"]] if in_words else task["last"])
-
-    return Skill(
-        0.8,
-        lambda rng: {"last": rng.randint(3, 20)},
-        question,
-        lambda task, rng: done(task),
-        lambda said, task: said.strip() == done(task),
-    )
+    return Skill(0.9, lambda rng: {"count": rng.randint(3, 4)}, question, reply, accepts, again)
 
 
 # --- lists and names ---------------------------------------------------------------------------------------------
@@ -239,20 +127,20 @@ def _lists() -> Skill:
     def again(task: Task, rng: random.Random) -> tuple[str, Task] | None:
         kind, said = task["kind"], task["said"]
         left = len(kinds[kind]) - len(said)
-        if left < task["count"]:
+        if left < 3 or left < task["count"]:
             return None
         draw = rng.random()
         if draw < 0.25:
             new = rng.choice(list(kinds))
             return ask("list_kind", rng, kind=new), {"kind": new, "count": task["count"]}
         if draw < 0.5:
-            count = rng.randint(2, min(left, 6))
+            count = rng.randint(3, min(left, 5))
             said_so = ask("list_more", rng, number=NUMBERS[count], digit=count, kind=kind)
             return said_so, {"kind": kind, "count": count, "seen": said}
         return ask("another", rng), {"kind": kind, "count": task["count"], "seen": said}
 
     return Skill(
-        4.5, lambda rng: {"kind": rng.choice(list(kinds)), "count": rng.randint(2, 6)}, question, reply, accepts, again
+        4.5, lambda rng: {"kind": rng.choice(list(kinds)), "count": rng.randint(3, 5)}, question, reply, accepts, again
     )
 
 
@@ -357,8 +245,7 @@ def _loops() -> Skill:
         return f"```python\nfor number in range({task['first']}, {task['last'] + 1}):\n    print(number)\n```"
 
     def draw(rng: random.Random) -> Task:
-        first = rng.choice([0, 1, 1, 1, 2, 3])
-        return {"first": first, "last": rng.choice([4, 5, 6, 7, 8, 9, 10, 10, 12, 15, 20, 50, 100])}
+        return {"first": rng.choice([0, 1, 1, 1]), "last": rng.choice([3, 5, 5, 8, 10, 10, 20])}
 
     return Skill(
         1.4,
@@ -369,16 +256,13 @@ def _loops() -> Skill:
     )
 
 
-def all_skills(words: list[str], avoid: set[str]) -> dict[str, Skill]:
-    """Every skill by name; `words` are for spelling, `avoid` are words that only the held-out tasks may use."""
+def all_skills() -> dict[str, Skill]:
+    """Every skill by name."""
     capitals = dict(MATERIAL["capitals"])
     return {
-        "spell": _spelling([word for word in words if word not in avoid]),
-        "opposite": _pairs("opposite", 2.2, "word", dict(MATERIAL["opposites"]), "The opposite of {} is {}"),
-        "capital": _pairs("capital", 2.6, "country", capitals, "The capital of {} is {}"),
+        "opposite": _pairs("opposite", 3.0, "word", dict(MATERIAL["opposites"]), "The opposite of {} is {}"),
+        "capital": _pairs("capital", 3.0, "country", capitals, "The capital of {} is {}"),
         "capital_table": _capital_table(capitals),
-        "sort": _sorting(avoid),
-        "count": _counting(),
         "list": _lists(),
         "names": _names(),
         "story": _stories(),

@@ -26,8 +26,14 @@ from vocabulary import encode
 TOKENS = 2048
 """Tokens per step: rows times their length."""
 
-LENGTHS = {128: 0.15, 256: 0.72, 512: 0.13}
-"""How often rows of each length come; a row is packed with whole dialogues, which to the model is one long chat."""
+LENGTHS = {256: 0.9, 512: 0.1}
+"""How often rows of each length come; a row is packed with whole dialogues."""
+
+SEPARATE = 0.75
+"""Share of the steps in which dialogues of a row do not see each other; in the others a row is one long chat."""
+
+HEAD_EVERY = 4
+"""The head learns at every fourth step: it is a quarter of the work, and has a phase of its own later."""
 
 FIRST_WEIGHT = {1: 4.0, 2: 2.0}
 """Loss weight by place in a reply: the first tokens choose what the reply is about."""
@@ -42,6 +48,7 @@ class Batch:
     """Rows of tokens [B, T], and flat positions of what the target and the head are asked for."""
 
     tokens: mx.array
+    starts: mx.array | None
     target_at: mx.array
     target_labels: mx.array
     target_weights: mx.array
@@ -53,17 +60,17 @@ class Batch:
 def batches(corpus: Corpus, tokenizer: Tokenizer, seed: int) -> Iterator[Batch]:
     """Batches without end, the same for the same seed."""
     lengths = np.random.default_rng(seed)
-    dialogues = corpus.dialogues(seed)
-    encoded = (encode(tokenizer, dialogue) for dialogue in dialogues)
+    encoded = (encode(tokenizer, dialogue) for dialogue in corpus.dialogues(seed))
     while True:
         length = int(lengths.choice(list(LENGTHS), p=list(LENGTHS.values())))
         rows = TOKENS // length
         tokens = np.zeros((rows, length), dtype=np.int32)
         places = np.zeros((rows, length), dtype=np.int32)
+        starts = np.zeros((rows, length), dtype=bool)
         used = [0] * rows
         missed = 0
-        # First fit: a dialogue goes where room is left, until three in a row found none.
-        while missed < 3:
+        # First fit: a dialogue goes where room is left, until five found none.
+        while missed < 5:
             ids, at = next(encoded)
             row = next((r for r in range(rows) if used[r] + len(ids) <= length), None)
             if row is None:
@@ -71,11 +78,12 @@ def batches(corpus: Corpus, tokenizer: Tokenizer, seed: int) -> Iterator[Batch]:
                 continue
             span = slice(used[row], used[row] + len(ids))
             tokens[row, span], places[row, span] = ids, at
+            starts[row, used[row]] = True
             used[row] += len(ids)
-        yield _batch(tokens, places)
+        yield _batch(tokens, places, starts if lengths.random() < SEPARATE else None)
 
 
-def _batch(tokens: np.ndarray, places: np.ndarray) -> Batch:
+def _batch(tokens: np.ndarray, places: np.ndarray, starts: np.ndarray | None) -> Batch:
     length = tokens.shape[1]
     row, column = np.nonzero(places)
     place = places[row, column]
@@ -85,6 +93,7 @@ def _batch(tokens: np.ndarray, places: np.ndarray) -> Batch:
     later = place >= 2
     return Batch(
         tokens=mx.array(tokens),
+        starts=None if starts is None else mx.array(starts),
         target_at=mx.array(row * length + column - 1),
         target_labels=mx.array(tokens[row, column]),
         target_weights=mx.array(weights / weights.sum()),
@@ -103,24 +112,26 @@ def _next(tokens: mx.array) -> mx.array:
     return mx.concatenate([tokens[:, 1:], tokens[:, -1:]], axis=1)
 
 
-def joint_loss(shape: Shape, weights: Weights, batch: Batch) -> mx.array:
-    """Cross-entropy of the target plus HEAD_SHARE of the head's."""
-    hidden = network.hidden_states(weights, shape, batch.tokens)
+def joint_loss(shape: Shape, weights: Weights, batch: Batch, with_head: bool) -> mx.array:
+    """Cross-entropy of the target, and with the head HEAD_SHARE of the head's."""
+    hidden = network.hidden_states(weights, shape, batch.tokens, batch.starts)
     logits = network.logits(weights, _pick(hidden, batch.target_at))
     target = (network.cross_entropy(logits, batch.target_labels) * batch.target_weights).sum()
-    drafted = network.head_states(weights, shape, hidden, _next(batch.tokens))
+    if not with_head:
+        return target
+    drafted = network.head_states(weights, shape, hidden, _next(batch.tokens), batch.starts)
     logits = network.logits(weights, _pick(drafted, batch.head_at))
     return target + HEAD_SHARE * network.cross_entropy(logits, batch.head_labels).mean()
 
 
-def cascade_loss(shape: Shape, frozen: Weights, head: Weights, batch: Batch) -> mx.array:
+def cascade_loss(shape: Shape, frozen: Weights, head: Weights, batch: Batch, with_head: bool = True) -> mx.array:
     """The head's cross-entropy at drafts 1, 2 and 3, each draft fed with the head's own state of the one before."""
-    hidden = mx.stop_gradient(network.hidden_states(frozen, shape, batch.tokens))
+    hidden = mx.stop_gradient(network.hidden_states(frozen, shape, batch.tokens, batch.starts))
     weights = frozen | head
     following = _next(batch.tokens)
     total = mx.array(0.0)
     for share in CASCADE:
-        drafted = network.head_states(weights, shape, hidden, following)
+        drafted = network.head_states(weights, shape, hidden, following, batch.starts)
         logits = network.logits(weights, _pick(drafted, batch.head_at))
         total = total + share * network.cross_entropy(logits, batch.head_labels).mean()
         hidden = mx.concatenate([hidden[:, :1], drafted[:, :-1]], axis=1)
@@ -129,16 +140,16 @@ def cascade_loss(shape: Shape, frozen: Weights, head: Weights, batch: Batch) -> 
 
 def check(shape: Shape, weights: Weights, batch: Batch) -> str:
     """Loss and accuracy of first tokens and of all tokens on a batch that training does not see."""
-    hidden = network.hidden_states(weights, shape, batch.tokens)
+    hidden = network.hidden_states(weights, shape, batch.tokens, batch.starts)
     logits = network.logits(weights, _pick(hidden, batch.target_at))
     losses = np.array(network.cross_entropy(logits, batch.target_labels))
     right = np.array(mx.argmax(logits, axis=-1) == batch.target_labels)
     first = batch.target_places == 1
-    drafted = network.head_states(weights, shape, hidden, _next(batch.tokens))
+    drafted = network.head_states(weights, shape, hidden, _next(batch.tokens), batch.starts)
     guesses = mx.argmax(network.logits(weights, _pick(drafted, batch.head_at)), axis=-1)
     head = float((guesses == batch.head_labels).astype(mx.float32).mean())
     return (
-        f"first {losses[first].mean():.3f} {right[first].mean():.0%}  all {losses.mean():.3f} {right.mean():.1%}"
+        f"first {losses[first].sum() / max(1, first.sum()):.3f}  all {losses.mean():.3f} {right.mean():.1%}"
         f"  head {head:.1%}"
     )
 
@@ -207,7 +218,7 @@ def main() -> None:
     step_of = mx.value_and_grad(loss)
     muon, adam = (0.005, 5e-4) if options.cascade else (0.02, 2e-3)
     updates = Updates(muon * options.peak, adam * options.peak)
-    unseen = next(batches(corpus, tokenizer, seed=options.seed + 1000))
+    unseen = next(batches(corpus, tokenizer, options.seed + 1000))
     size = sum(value.size for value in weights.values())
     print(f"{size:,} parameters, {sum(v.size for n, v in weights.items() if n.startswith('mtp.')):,} in the head")
 
@@ -215,7 +226,7 @@ def main() -> None:
     seed = options.seed + (2000 if options.cascade else 0) + (4000 if options.resume else 0)
     for step, batch in enumerate(batches(corpus, tokenizer, seed)):
         progress = max(step / options.steps, (time.time() - began) / 60 / options.minutes)
-        value, gradients = step_of(trained, batch)
+        value, gradients = step_of(trained, batch, step % HEAD_EVERY == 0)
         trained = updates.apply(gradients, trained, rate(progress, step))
         mx.eval(value, trained, updates.state)
         done = progress >= 1.0
