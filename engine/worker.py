@@ -17,11 +17,13 @@ from collections.abc import Callable, Sequence
 from queue import SimpleQueue
 from typing import TYPE_CHECKING
 
-from engine.errors import EngineError, report_of
+from engine.errors import EngineError, ModelError, report_of
 from engine.telemetry import Counters
 from engine.types import (
     Benched,
     BenchProgress,
+    Capability,
+    Device,
     ErrorReport,
     Event,
     Failed,
@@ -161,6 +163,18 @@ def _no_model(kept: str = "") -> EngineError:
     )
 
 
+def _refuse_too_large(capability: Capability, device: Device) -> None:
+    """A model that does not fit would not fail: the whole machine would stand still, moving memory to disk and back."""
+    has = device.memory if device.working_set is None else device.working_set
+    needs = capability.bytes + (0 if capability.head is None else capability.head.bytes)
+    if needs > has:
+        raise ModelError(
+            "too_large",
+            f"This model needs {needs / 1e9:.1f} GB of memory, and {device.name} has {has / 1e9:.1f} GB for it.",
+            next_step="Choose a smaller model, or one with fewer bits.",
+        )
+
+
 class _Engine:
     """The engine thread's own state: the model, and what is remembered of each chat."""
 
@@ -207,7 +221,8 @@ class _Engine:
         self._emit(LoadProgress(model, "Looking at the model", 0.0))
         folder = resolve(model)
         head_path = None if head is None else Path(head)
-        inspect(folder, head_path)  # what cannot work is said before the model in use is given up
+        # What cannot work is said before the model in use is given up.
+        _refuse_too_large(inspect(folder, head_path), self._device)
         self._release()
 
         def progress(stage: str, fraction: float) -> None:

@@ -5,8 +5,10 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import mlx.core as mx
+import psutil
 import pytest
 
 from engine.telemetry import Counters
@@ -32,7 +34,7 @@ from engine.types import (
     WorkerStopped,
 )
 from engine.worker import MAX_CONVERSATIONS, Worker
-from tests.checkpoints import build, truncate
+from tests.checkpoints import Shape, build, truncate
 
 PATIENCE = 60.0
 """Seconds until a test gives up on an event; a passing test never waits that long."""
@@ -256,6 +258,22 @@ def test_an_error_before_the_first_word_leaves_nothing_and_a_later_one_what_was_
     deltas = [event for event in events if isinstance(event, TextDelta)]
     assert failed.partial.text == "".join(delta.text for delta in deltas)
     assert len(failed.partial.tokens) == sum(delta.tokens for delta in deltas) > 0
+
+
+def test_a_model_larger_than_the_memory_is_refused_before_the_one_in_use_is_given_up(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(total=2_000_000))
+    large = build(tmp_path / "large", "dense", shape=Shape(hidden=128, intermediate=256, layers=8))
+    worker = Worker()
+    worker.start()
+    loaded(worker, model)
+    worker.load(str(large))
+    failed = until(worker, LoadFailed)[-1]
+    assert isinstance(failed, LoadFailed)
+    assert failed.error.code == "too_large"
+    assert len(write(worker, request(1)).tokens) == 24
+    assert worker.shutdown(PATIENCE)
 
 
 def test_what_was_stopped_is_not_remembered_for_ever(worker: Worker, model: Path) -> None:
