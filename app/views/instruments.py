@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QRectF, Qt
+from PySide6.QtCore import QRectF, QSize, Qt
 from PySide6.QtGui import QPainter, QPaintEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QVBoxLayout, QWidget
 
@@ -23,6 +23,9 @@ TOOLTIPS = {
     "tokens per round": "Tokens written divided by rounds. One round is one pass of the full model: the accepted "
     "drafts and one token of its own.",
     "depth": "How many tokens are drafted ahead in each round now.",
+    "why": "A pass of the full model over several tokens at once checks the drafts. Where the chip waits for memory "
+    "(bandwidth-bound), that costs little more than a plain step, which writes one token. Where it waits for "
+    "arithmetic (compute-bound), every further row of the check costs nearly a step more.",
     "probed": "A faint bar is a place behind the depth in use now: it was only tried.",
     "override": "MTP, multi-token prediction: a small head drafts the next tokens, the full model checks them. "
     f"Auto reads ahead where it should pay on {HERE}. A change holds from the next message.",
@@ -56,13 +59,35 @@ class Bar(QWidget):
             painter.drawRoundedRect(QRectF(0, 0, max(self.width() * self._share, 6.0), 6), 3, 3)
 
 
+class Digits(Label):
+    """A large number whose first digit begins at the left edge, in line with the small words above and below.
+
+    Figures of equal width have room at their sides, a 1 most of all; in large type that looks indented.
+    """
+
+    def _room(self) -> int:
+        return self.fontMetrics().tightBoundingRect(self.text()).left()
+
+    def sizeHint(self) -> QSize:
+        return super().sizeHint() - QSize(self._room(), 0)
+
+    def minimumSizeHint(self) -> QSize:
+        return self.sizeHint()
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        painter = QPainter(self)
+        painter.setPen(theme.current().colour("text"))
+        align = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
+        painter.drawText(self.rect().adjusted(-self._room(), 0, 0, 0), align, self.text())
+
+
 class Figure(QWidget):
     """The one big number with its unit, between its heading and its definition. Its height never changes."""
 
     def __init__(self) -> None:
         super().__init__()
         self.heading = Label(role="small", tone="text2")
-        self.number = Label(role="figure")
+        self.number = Digits(role="figure")
         self.unit = Label(role="unit", tone="text2")
         self.definition = Label(role="small", tone="text2")
         digits = QHBoxLayout()
@@ -103,6 +128,7 @@ class Why(QFrame):
         self.setProperty("kind", "why")
         self.setProperty("state", "off")
         self.sentence = Paragraph(role="why")
+        explain(self, TOOLTIPS["why"])
         self.action = Button("", "link", "smallmedium")
         layout = QVBoxLayout(self)
         layout.setContentsMargins(12, 9, 12, 9)
@@ -177,7 +203,7 @@ class Number(QWidget):
 
     def __init__(self, name: str, tooltip: str) -> None:
         super().__init__()
-        self.value = Label(role="number")
+        self.value = Digits(role="number")
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(0)

@@ -94,9 +94,11 @@ class _Bubble(PageText, QTextEdit):
         self.setLineWrapMode(QTextEdit.LineWrapMode.FixedPixelWidth)  # else every resize would set the width anew
         self.setViewportMargins(self.ACROSS, self.ABOVE, self.ACROSS, self.BELOW)
         self.setPlainText(text)
+        self._widest = 0
         self.restyle()
 
     def restyle(self) -> None:
+        self._widest = 0
         now = theme.current()
         characters = QTextCharFormat()
         characters.setFont(now.font("reading"))
@@ -114,6 +116,9 @@ class _Bubble(PageText, QTextEdit):
 
     def fit(self, widest: int) -> None:
         """Take the size of the text at a width of at most `widest` pixels."""
+        if widest == self._widest:  # as in most steps of a window that is being dragged
+            return
+        self._widest = widest
         room = max(1, widest - 2 * self.ACROSS)
         self.setLineWrapColumnOrWidth(room)
         width = min(ceil(self.document().idealWidth()), room)

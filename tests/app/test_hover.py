@@ -21,7 +21,7 @@ def test_every_figure_of_the_speed_tab_is_defined_where_it_stands(house: House) 
     house.exchange("What is MTP?", "A head that drafts.")
     panel = house.window.inspector.speed
     shown = [panel.figure, panel.speed_plot, panel.acceptance_plot, panel.drafts[0], panel.tokens_per_round]
-    for widget in (*shown, panel.depth_now, panel.overrides, panel.depths, panel.copy_receipt):
+    for widget in (*shown, panel.depth_now, panel.why, panel.overrides, panel.depths, panel.copy_receipt):
         assert widget.isVisible()
         assert widget.toolTip()
 

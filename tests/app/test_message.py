@@ -217,6 +217,18 @@ def test_thinking_is_folded_under_one_line_and_never_shows_its_tags(qtbot: QtBot
     assert shown(reply) == ["Let me see.", "The answer."] or shown(reply) == ["The answer.", "Let me see."]
 
 
+def test_an_open_thought_keeps_its_distance_from_the_reply(qtbot: QtBot, reply: ReplyView) -> None:
+    reply.append("<think>a plan</think>The answer.")
+    reply.finish()
+    reply.flush()
+    qtbot.mouseClick(thought_of(reply).line, Qt.MouseButton.LeftButton)
+    QApplication.processEvents()
+    plan, answer = (
+        next(v for v in segment_views(reply) if v.toPlainText() == text) for text in ("a plan", "The answer.")
+    )
+    qtbot.waitUntil(lambda: answer.y() - plan.mapTo(reply, plan.rect().bottomLeft()).y() >= 16)
+
+
 def test_th01_a_prompt_that_opened_the_thought(reply: ReplyView) -> None:
     reply.begin(opened_thinking=True)
     write(reply, "plan</think>\n\nHi")

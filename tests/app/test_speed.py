@@ -14,6 +14,7 @@ from app import theme
 from app.bridge import Bridge
 from app.session import Session
 from app.settings import Settings
+from app.views.instruments import Digits
 from app.views.speed import NUMBERS_EVERY, SpeedPanel
 from engine.types import Device, MtpWish, Refusal
 from tests.app.scripted_worker import ScriptedWorker, model_info
@@ -103,6 +104,19 @@ def test_the_net_speed_up_needs_both_measured(bench: Bench) -> None:
     bench.exchange("mtp")
     assert bench.panel.figure.heading.text() == "Net speed-up"
     assert bench.figure == "2.00 ×"
+
+
+def test_large_digits_begin_at_the_left_edge(qtbot: QtBot, bench: Bench) -> None:
+    number = Digits(role="figure")
+    qtbot.addWidget(number)
+    for text in ("1.61", "57.1", "0.94"):
+        number.setText(text)
+        number.adjustSize()
+        picture = number.grab().toImage()
+        ground = picture.pixel(picture.width() - 1, 0)
+        inked = [x for x in range(picture.width()) if any(picture.pixel(x, y) != ground for y in range(48))]
+        assert inked[0] <= 1
+        assert inked[-1] < picture.width() - 1
 
 
 def test_the_figure_never_changes_its_height(bench: Bench) -> None:
