@@ -26,11 +26,11 @@ def resolve(name: str) -> Path:
         return path.absolute()
     if re.fullmatch(r"[\w.-]+/[\w.-]+", name) and (snapshot := _snapshot(name)) is not None:
         return snapshot
-    raise ModelError(
-        "model_missing",
-        f"There is no model “{name}” on this computer.",
-        next_step="Give the path of a model folder, the id of a model that is already downloaded, or “guide”.",
-    )
+    if path.is_absolute():
+        next_step = "It may have been moved or renamed: open it where it is now, or choose another model."
+    else:
+        next_step = "Give the path of a model folder, the id of a model that is already downloaded, or “guide”."
+    raise ModelError("model_missing", f"There is no model “{name}” on this computer.", next_step=next_step)
 
 
 def display_name(folder: Path) -> str:
