@@ -174,7 +174,10 @@ class Engine:
             self._worker.wait(1.0)
             for event in self._worker.drain():
                 if isinstance(event, WorkerStopped):
-                    raise ReportedError(event.error or ErrorReport("stopped", "The engine has stopped."))
+                    raise ReportedError(
+                        event.error
+                        or ErrorReport("stopped", "The engine has stopped.", next_step="Run the command again.")
+                    )
                 yield event
 
 

@@ -227,7 +227,7 @@ class _Engine:
 
         def progress(stage: str, fraction: float) -> None:
             if self._closing():
-                raise EngineError("closing", "Loading was stopped.")
+                raise EngineError("closing", "Loading was stopped.", next_step="Load the model again.")
             self._emit(LoadProgress(model, stage, fraction))
 
         loaded = load(folder, head_path, progress)
