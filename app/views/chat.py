@@ -111,7 +111,7 @@ class ChatView(QWidget):
         self.transcript.regenerate_requested.connect(lambda _: session.regenerate())
         self.transcript.action_requested.connect(lambda _: self._act_on_failure())
         self.transcript.link_activated.connect(open_link)
-        self.empty.chosen.connect(self._send)
+        self.empty.chosen.connect(lambda prompt: session.send(prompt))
         self.composer.sent.connect(self._send)
         self.composer.stopped.connect(session.stop)
         self.composer.edit_wanted.connect(self.edit_last)
@@ -247,32 +247,34 @@ class ChatView(QWidget):
 
     def _send(self, text: str) -> None:
         replaces, self._editing = self._editing, None
-        if self._session.send(text, replaces):
-            self._session.current.draft = ""
-            self.composer.show_text("")
-        else:
+        if not self._session.send(text, replaces):
             self._editing = replaces
+            return
+        if replaces is None:
+            self._session.current.draft = ""
+        self.composer.show_text(self._session.current.draft)
 
     def _keep_draft(self, text: str) -> None:
-        self._session.current.draft = text
-        if self._editing is not None and not text:
-            self._editing = None
-            self.refresh()
+        """What is being edited is no draft: the draft comes back after it."""
+        if self._editing is None:
+            self._session.current.draft = text
+        elif not text:
+            self._give_up_edit()
 
     def edit_last(self) -> None:
         """Bring the last question back into the composer; sending replaces it."""
         turns = self._session.current.turns
         if not turns or self._session.busy:
             return
-        self.composer.show_text(turns[-1].question)
         self._editing = turns[-1]
+        self.composer.show_text(turns[-1].question)
         self.composer.setFocus()
         self.refresh()
 
     def _give_up_edit(self) -> None:
         if self._editing is not None:
             self._editing = None
-            self.composer.show_text("")
+            self.composer.show_text(self._session.current.draft)
             self.refresh()
 
     def _on_question_returned(self, chat: Chat, question: str) -> None:

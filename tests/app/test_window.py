@@ -341,6 +341,36 @@ def test_up_in_the_empty_composer_edits_the_last_message(house: House) -> None:
     assert [reply.source() for reply in house.replies] == ["second"]
 
 
+def test_a_prompt_that_is_clicked_leaves_the_draft_alone(house: House) -> None:
+    house.type("half a thought")
+    house.window.chat.empty.buttons[0].click()
+    assert house.questions == [house.window.chat.empty.buttons[0].text()]
+    assert house.draft == "half a thought"
+
+
+def test_an_edit_keeps_the_draft_that_it_displaces(house: House) -> None:
+    house.exchange("first", "An answer.")
+    house.type("half a thought")
+    house.window.menus["edit_last"].trigger()
+    assert house.draft == "first"
+    house.qtbot.keyClick(house.window.chat.composer.input, Qt.Key.Key_Escape)
+    assert house.draft == "half a thought"
+    house.window.menus["edit_last"].trigger()
+    house.send(" again")
+    assert house.questions == ["first again"]
+    assert house.draft == "half a thought"
+
+
+def test_an_edit_is_over_when_another_chat_is_shown(house: House) -> None:
+    house.exchange("first", "An answer.")
+    first = house.session.current
+    house.window.menus["edit_last"].trigger()
+    house.window.new_chat()
+    house.session.show_chat(first)
+    assert house.draft == ""
+    assert house.status == ""
+
+
 def test_the_last_reply_is_copied_as_markdown(house: House) -> None:
     house.exchange("one", "**bold** and `code`")
     house.window.menus["copy_reply"].trigger()
