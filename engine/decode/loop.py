@@ -251,6 +251,7 @@ def _prefill(
             return task.chooser.choose(target.logits(hidden[:, -1:]), [total], _seen(task.chooser, task.prompt, None))
         # Not `hidden`: nobody asks what this chunk says, and a plain target's hidden states are its logits.
         mx.eval(conversation.caches.arrays)
+        mx.clear_cache()  # with every chunk the keys and values move to larger buffers
         on_prefill(done, total, reused)
         if cancelled():
             return None

@@ -7,7 +7,7 @@ import pytest
 
 from engine.decode.cache import KV_STEP, KVCache, RecurrentCache
 from engine.decode.draft import MAX_PENDING, MtpChain
-from engine.decode.loop import Conversation, Outcome, Silence, Task, generate
+from engine.decode.loop import PREFILL_CHUNK, Conversation, Outcome, Silence, Task, generate
 from engine.decode.round import Decoder
 from engine.decode.sample import Chooser
 from engine.decode.verify import Verdict, accepted_count
@@ -153,18 +153,21 @@ def test_a_long_chat_is_not_read_again_for_the_head(model: LoadedModel, monkeypa
 
 
 def test_memory_that_a_reply_has_done_with_is_given_back_while_it_grows(model: LoadedModel) -> None:
+    reading: list[int] = []
     idle: list[int] = []
+    prompt = [300 + i % 40 for i in range(PREFILL_CHUNK + 40)]
     generate(
         blank_conversation(model),
         model.target,
-        Task(range(300, 340), 0, Chooser(Sampling(), [0]), 0, frozenset(), 2 * KV_STEP, 1000),
+        Task(prompt, 0, Chooser(Sampling(), [0]), 0, frozenset(), 2 * KV_STEP, 2000),
         Silence(),
         Counters(),
-        on_prefill=lambda done, total, reused: None,
+        on_prefill=lambda done, total, reused: reading.append(mx.get_cache_memory()),
         on_round=lambda stats: idle.append(mx.get_cache_memory()),
         cancelled=lambda: len(idle) > KV_STEP + 5,
     )
     little = 250_000  # bytes; each without the release is above it
+    assert reading[1] < little, "after a chunk of the prompt"
     assert idle[0] < little, "after the prompt"
     assert min(idle[KV_STEP:]) < little, "after keys and values have moved to a larger buffer"
 
