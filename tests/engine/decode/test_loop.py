@@ -203,13 +203,15 @@ def test_another_conversation_reuses_nothing() -> None:
     assert_exact(conversation, [7, 8, 9], outcome.tokens)
 
 
-def test_a_failure_in_mid_reply_forgets_what_the_caches_cannot_vouch_for() -> None:
+@pytest.mark.parametrize("where", ["prefill", "round"])
+def test_a_failure_in_mid_reply_forgets_what_the_caches_cannot_vouch_for(where: str) -> None:
     conversation = Conversation(TARGET, lambda: ScriptedDrafter([set()]))
 
-    def fail(stats: RoundStats) -> None:
-        raise MemoryError
+    def fail(here: str) -> None:
+        if here == where:
+            raise MemoryError
 
-    task = Task((0, 1, 2), 0, Chooser(Sampling(), [0]), 2, frozenset(), 9, 100)
+    task = Task((0, 1, 2), 2, Chooser(Sampling(), [0]), 2, frozenset(), 9, 100)
     with pytest.raises(MemoryError):
         generate(
             conversation,
@@ -217,8 +219,8 @@ def test_a_failure_in_mid_reply_forgets_what_the_caches_cannot_vouch_for() -> No
             task,
             Recorder(),
             Counters(),
-            on_prefill=lambda done, total, reused: None,
-            on_round=fail,
+            on_prefill=lambda done, total, reused: fail("prefill"),
+            on_round=lambda stats: fail("round"),
             cancelled=lambda: False,
         )
     assert conversation.tokens == []
