@@ -130,7 +130,9 @@ class Input(QTextEdit):
         painter = QPainter(self.viewport())
         painter.setFont(self.font())
         painter.setPen(theme.current().colour("text3"))
-        painter.drawText(QPointF(0.0, line.y() + line.ascent()), self._placeholder)
+        room = self.viewport().width()
+        words = self.fontMetrics().elidedText(self._placeholder, Qt.TextElideMode.ElideRight, room)
+        painter.drawText(QPointF(0.0, line.y() + line.ascent()), words)
 
     def focusOutEvent(self, event: QFocusEvent) -> None:
         self._composing = False

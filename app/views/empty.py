@@ -44,7 +44,7 @@ class EmptyChat(QWidget):
     def __init__(self, session: Session, prompts: list[str]) -> None:
         super().__init__()
         self._session = session
-        self.model = Label(role="small", tone="text3")
+        self.model = Paragraph(role="small", tone="text3")
         self.buttons = [Button(prompt, "prompt", "reading") for prompt in prompts[:SHOWN]]
         group = QFrame()
         group.setProperty("kind", "group")
@@ -83,10 +83,10 @@ class EmptyChat(QWidget):
         """Name the model in use."""
         info = self._session.info
         if info is None:
-            self.model.setText(f"Your chats stay here. Next: {self._session.model_title}.")
+            self.model.show_text(f"Your chats stay here. Next: {self._session.model_title}.")
             return
         capability = info.capability
         facts = [f"{in_words(capability.parameters)} parameters", as_size(capability.bytes)]
         if capability.head is not None and capability.refusal is None:
             facts.append("with a head that reads ahead")
-        self.model.setText(f"In use: {info.name}, {', '.join(facts)}. Your chats stay on this computer.")
+        self.model.show_text(f"In use: {info.name}, {', '.join(facts)}. Your chats stay on this computer.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from PySide6.QtCore import QSize, Qt, Signal
-from PySide6.QtGui import QAction
+from PySide6.QtGui import QAction, QResizeEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QMenu, QToolButton, QVBoxLayout, QWidget
 
 from app import theme
@@ -17,6 +17,8 @@ from app.views.instruments import TOOLTIPS
 
 HEADER = 52
 NUMBERS_EVERY = 6
+WIDE_NAME, SHORT_NAME, NARROW = 220, 110, 620
+"""Pixels that a model's name may take; the short one in a header narrower than the last."""
 CHIP_TOOLTIP = f"tok/s: {TOOLTIPS['speed']}\n×: {TOOLTIPS['speed-up']}"
 
 
@@ -28,6 +30,7 @@ class ModelPicker(QToolButton):
     def __init__(self, session: Session) -> None:
         super().__init__()
         self._session = session
+        self._room = WIDE_NAME
         self.setProperty("kind", "picker")
         self.setFont(theme.current().font("ui"))
         self.setIconSize(QSize(14, 14))
@@ -46,10 +49,16 @@ class ModelPicker(QToolButton):
         theme.signals().changed.connect(self.refresh)
         self.refresh()
 
+    def give_room(self, room: int) -> None:
+        """Let the model's name be `room` pixels wide; what does not fit is left out of its middle."""
+        if room != self._room:
+            self._room = room
+            self.refresh()
+
     def refresh(self) -> None:
         """Show the model in use, and that it has a head."""
         info = self._session.info
-        title = self.fontMetrics().elidedText(self._session.model_title, Qt.TextElideMode.ElideMiddle, 220)
+        title = self.fontMetrics().elidedText(self._session.model_title, Qt.TextElideMode.ElideMiddle, self._room)
         has_head = info is not None and info.capability.head is not None and info.capability.refusal is None
         self.setText(f"{title} · MTP " if has_head else f"{title} ")
         self.setIcon(icon("chevron-down", "text2"))
@@ -165,3 +174,7 @@ class Header(QWidget):
 
     def refresh(self) -> None:
         self.title.show_text(self._session.current.title)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self.picker.give_room(SHORT_NAME if self.width() < NARROW else WIDE_NAME)

@@ -22,9 +22,9 @@ from app.main import build
 from app.settings import Settings
 from app.views import chat as chat_view
 from app.views.notice import FailureCard
-from engine.types import ErrorReport, Failed, LoadFailed, PrefillProgress
+from engine.types import ErrorReport, Failed, Loaded, LoadFailed, PrefillProgress
 from tests.app.house import House
-from tests.app.scripted_worker import ScriptedWorker
+from tests.app.scripted_worker import ScriptedWorker, model_info
 
 ERROR = ErrorReport("out_of_memory", "There was not enough memory.", "It is kept.", "Close other apps.")
 
@@ -414,6 +414,23 @@ def test_the_picker_names_the_model_and_offers_guide_recent_and_any_folder(house
     assert [action.text() for action in picker.menu().actions() if action.isCheckable()] == ["Guide"]
     picker.menu().actions()[1].trigger()
     assert house.worker.loads[-1] == "/models/other"
+
+
+def test_a_long_name_of_a_model_leaves_room_for_everything_else(house: House) -> None:
+    house.session.use_model("/models/other")
+    house.worker.say(Loaded(model_info("Qwen3.5-A-Very-Long-Name-122B-A10B-Instruct-4bit-DWQ", "/models/other")))
+    house.tick()
+    house.exchange("A question", "An answer.")
+    house.window.resize(720, 600)
+    house.window.show_sidebar(True)
+    QApplication.processEvents()
+    assert house.window.header.chip.isVisible()
+    assert house.window.header.title.width() > 80
+    house.window.new_chat()
+    house.window.resize(520, 600)
+    QApplication.processEvents()
+    assert house.window.width() == 520
+    assert house.window.chat.empty.model.sizeHint().width() <= house.window.chat.empty.width()
 
 
 # ---------------------------------------------------------------- panes, text size, appearance
