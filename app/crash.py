@@ -57,7 +57,10 @@ def _unhandled_in_thread(args: threading.ExceptHookArgs) -> None:
 def tell(error: BaseException) -> None:
     """Say that Foreword cannot start, in a dialog where there is a display and on stderr in any case."""
     log.critical("cannot start", exc_info=error)
-    words = f"Foreword could not start.\n\n{type(error).__name__}: {error}\n\nThe log is at {paths.log_file()}"
+    words = (
+        f"Foreword could not start.\n\n{type(error).__name__}: {error}\n\nYour models and settings are kept. "
+        f"Please start it again; if this comes back, report it together with the log at {paths.log_file()}"
+    )
     print(words, file=sys.stderr)
     try:
         from PySide6.QtWidgets import QApplication, QMessageBox

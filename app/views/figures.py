@@ -18,7 +18,7 @@ ENDINGS = {
 DEFINITIONS = (
     "tok/s: tokens written per second after the first one\n"
     "tokens: what the model wrote, its end mark included\n"
-    "first token: from sending to the first token\n"
+    "first token: the time to read the message, up to the first token\n"
     f"× plain: writing speed over the speed without MTP, both measured on {HERE}\n"
     "accepted: drafts that the model itself would have written, of those that were checked"
 )

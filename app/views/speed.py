@@ -257,7 +257,7 @@ class SpeedPanel(QWidget):
                 "tok/s",
                 "To compare, send one message with MTP off"
                 if log.plain_speed is None
-                else "A longer reply is needed for a speed-up",
+                else "A longer reply will show the speed-up",
                 TOOLTIPS["speed"],
             )
         else:
