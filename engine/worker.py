@@ -14,6 +14,7 @@ import threading
 import traceback
 from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from queue import SimpleQueue
 from typing import TYPE_CHECKING
 
@@ -32,6 +33,7 @@ from engine.types import (
     LoadFailed,
     LoadProgress,
     ModelInfo,
+    PositionCount,
     Ready,
     Request,
     Sampling,
@@ -213,16 +215,16 @@ class _Engine:
     def _load(self, model: str, head: str | None) -> None:
         from pathlib import Path
 
+        from engine.inspection import capability_now
         from engine.library.local import display_name, resolve
-        from engine.model.capability import inspect
         from engine.model.load import load
         from engine.model.text import ChatText
 
         self._emit(LoadProgress(model, "Looking at the model", 0.0))
         folder = resolve(model)
-        head_path = None if head is None else Path(head)
+        head_path = None if head is None else Path(head).expanduser()
         # What cannot work is said before the model in use is given up.
-        _refuse_too_large(inspect(folder, head_path), self._device)
+        _refuse_too_large(capability_now(folder, head_path), self._device)
         self._release()
 
         def progress(stage: str, fraction: float) -> None:
@@ -233,8 +235,11 @@ class _Engine:
         loaded = load(folder, head_path, progress)
         text = ChatText(loaded.tokenizer, loaded.eos_ids, str(folder))
         self._model, self._text = loaded, text
-        progress("Warming up", 0.95)
+        progress("Warming up", 0.92)
         self._warm_up(loaded)
+        if loaded.head is not None:
+            progress("Trying the MTP head", 0.95)
+            loaded = self._model = self._with_trial(loaded, text)
         self._info = ModelInfo(
             name=display_name(folder),
             path=str(folder),
@@ -244,6 +249,23 @@ class _Engine:
             has_template=text.has_template,
         )
         self._emit(Loaded(self._info))
+
+    def _with_trial(self, loaded: LoadedModel, text: ChatText) -> LoadedModel:
+        """The model with what its head's trial counted: as remembered, else tried now and remembered."""
+        from engine import trials
+        from engine.policy import verdict
+        from engine.probe import try_head
+
+        def settled(trial: PositionCount) -> bool:
+            return verdict(trial) is not None
+
+        capability = trials.with_trial(loaded.capability)
+        head = capability.head
+        if head is not None and (head.trial is None or not settled(head.trial)):
+            capability = trials.tried(capability, try_head(loaded, text, settled, self._closing))
+            if not self._closing():  # a trial that was broken off says nothing
+                trials.remember(capability)
+        return replace(loaded, capability=capability)
 
     def _warm_up(self, loaded: LoadedModel) -> None:
         """Run a few rounds of each kind, so that kernels are compiled before anything is timed."""
