@@ -58,7 +58,11 @@ def inspect(folder: Path, head: Path | None = None) -> Capability:
     pickle_weights, shard_missing, truncated_weights, malformed_weights, unreadable_file, no_tokenizer,
     remote_code_refused, unsupported_model, head_missing.
     """
-    return capability_of(read_folder(folder), head)
+    files = read_folder(folder)
+    try:
+        return capability_of(files, head)
+    except OSError as error:  # a head beside the weights that may not be looked at
+        raise _unreadable(folder if head is None else head, error) from error
 
 
 def read_folder(folder: Path) -> ModelFiles:

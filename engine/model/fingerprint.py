@@ -7,7 +7,6 @@ as well: two versions of one model, which share every name and shape, differ in 
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -32,7 +31,7 @@ def of_tensors(tensors: Iterable[Tensor]) -> str:
         return ""
     digest = hashlib.sha256()
     for tensor in ordered:
-        digest.update(json.dumps([tensor.name, tensor.dtype, tensor.shape]).encode())
+        digest.update(repr((tensor.name, tensor.dtype, tensor.shape)).encode())
     stride = -(-len(ordered) // SAMPLED_TENSORS)
     for sample in _samples(ordered[::stride]):
         digest.update(sample)
