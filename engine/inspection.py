@@ -13,7 +13,7 @@ from engine import device, policy
 from engine.errors import ModelError
 from engine.library.local import display_name, resolve
 from engine.model import capability
-from engine.trials import with_trial
+from engine.trials import with_refusal, with_trial
 from engine.types import Capability, Decision, Device, ErrorReport, MtpWish, Receipt
 
 
@@ -49,4 +49,4 @@ def inspect(model: str, head: str | None = None, wish: MtpWish | None = None) ->
 
 def capability_now(folder: Path, head: Path | None = None) -> Capability:
     """The capability of a folder, with what is remembered of its head. Raises ModelError as `capability.inspect`."""
-    return with_trial(capability.inspect(folder, head))
+    return with_refusal(with_trial(capability.inspect(folder, head)))

@@ -1,4 +1,4 @@
-"""What came out when a head was tried with a target, remembered on this computer for the next time.
+"""What came out when a head was loaded and tried with a target, remembered on this computer for the next time.
 
 One small JSON file in the user's cache folder, which may be deleted at any time: then heads are tried again. What
 cannot be read in it is taken for not there, and a folder that cannot be written costs nothing but another trial.
@@ -16,7 +16,8 @@ from typing import Any
 
 import platformdirs
 
-from engine.types import Capability, PositionCount
+from engine.model.refusals import RefusalCode
+from engine.types import Capability, PositionCount, Refusal
 
 MOST = 500
 """Pairs that are remembered. The oldest go first."""
@@ -36,6 +37,14 @@ def with_trial(capability: Capability) -> Capability:
     return capability if trial is None else tried(capability, trial)
 
 
+def with_refusal(capability: Capability) -> Capability:
+    """The capability with what its head was refused for when it was last loaded, after its headers had looked right;
+    as it is where it was not."""
+    key = _key(capability)
+    refusal = _refusal(_read().get(key)) if key else None
+    return capability if refusal is None else replace(capability, head=None, refusal=refusal)
+
+
 def tried(capability: Capability, trial: PositionCount) -> Capability:
     """The capability of a model whose head has been tried."""
     head = capability.head
@@ -43,15 +52,22 @@ def tried(capability: Capability, trial: PositionCount) -> Capability:
 
 
 def remember(capability: Capability) -> None:
-    """Keep the trial of this head with this target, if it had one."""
-    key = _key(capability)
-    if not key or capability.head is None or capability.head.trial is None:
-        return
-    trial = capability.head.trial
-    known = _read()
-    known.pop(key, None)
-    known[key] = {"evaluated": trial.evaluated, "accepted": trial.accepted}
-    _write(dict(list(known.items())[-MOST:]))
+    """Keep the trial of this head with this target, if it had one, in place of whatever was known of them."""
+    if capability.head is not None and (trial := capability.head.trial) is not None:
+        _keep(_key(capability), {"evaluated": trial.evaluated, "accepted": trial.accepted})
+
+
+def remember_refusal(capability: Capability, refusal: Refusal) -> None:
+    """Keep that the head of this capability, read from headers alone, was refused when its weights were read."""
+    _keep(_key(capability), {"refusal": {"code": refusal.code, "sentence": refusal.sentence}})
+
+
+def _keep(key: str, entry: Mapping[str, Any]) -> None:
+    if key:
+        known = _read()
+        known.pop(key, None)
+        known[key] = entry
+        _write(dict(list(known.items())[-MOST:]))
 
 
 def _key(capability: Capability) -> str:
@@ -68,6 +84,16 @@ def _counts(entry: object) -> PositionCount | None:
     if type(evaluated) is not int or type(accepted) is not int or not 0 <= accepted <= evaluated:
         return None
     return PositionCount(evaluated, accepted)
+
+
+def _refusal(entry: object) -> Refusal | None:
+    kept = entry.get("refusal") if isinstance(entry, Mapping) else None
+    if not isinstance(kept, Mapping):
+        return None
+    code, sentence = kept.get("code"), kept.get("sentence")
+    if not isinstance(code, str) or code not in set(RefusalCode) or not isinstance(sentence, str) or not sentence:
+        return None
+    return Refusal(RefusalCode(code), sentence)
 
 
 def _read() -> dict[str, Any]:

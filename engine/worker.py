@@ -215,6 +215,7 @@ class _Engine:
     def _load(self, model: str, head: str | None) -> None:
         from pathlib import Path
 
+        from engine import trials
         from engine.inspection import capability_now
         from engine.library.local import display_name, resolve
         from engine.model.load import load
@@ -224,7 +225,8 @@ class _Engine:
         folder = resolve(model)
         head_path = None if head is None else Path(head).expanduser()
         # What cannot work is said before the model in use is given up.
-        _refuse_too_large(capability_now(folder, head_path), self._device)
+        before = capability_now(folder, head_path)
+        _refuse_too_large(before, self._device)
         self._release()
 
         def progress(stage: str, fraction: float) -> None:
@@ -240,6 +242,8 @@ class _Engine:
         if loaded.head is not None:
             progress("Trying the MTP head", 0.95)
             loaded = self._model = self._with_trial(loaded, text)
+        elif before.head is not None and loaded.capability.refusal is not None:
+            trials.remember_refusal(before, loaded.capability.refusal)
         self._info = ModelInfo(
             name=display_name(folder),
             path=str(folder),

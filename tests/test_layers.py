@@ -53,7 +53,7 @@ ENGINE = {
         *("engine.types", "engine.errors", "engine.device", "engine.telemetry"),
         *("engine.decode.depth", "engine.model.capability", "engine.model.refusals", "engine.measure"),
     ),
-    "engine.trials": ("engine.types", "engine.errors"),
+    "engine.trials": ("engine.types", "engine.errors", "engine.model.refusals"),
     "engine.inspection": (
         *("engine.types", "engine.errors", "engine.device", "engine.trials"),
         *("engine.model.capability", "engine.library", "engine.policy"),

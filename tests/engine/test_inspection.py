@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import mlx.core as mx
 import pytest
 
 from engine import policy
@@ -71,6 +72,29 @@ def test_a_sidecar_that_records_its_target_needs_no_trial(tmp_path: Path) -> Non
         write_safetensors(folder / "mtp.safetensors", stored(DENSE), base_fingerprint=base)
         refusal = inspect(str(folder)).receipt.refusal
         assert (refusal and refusal.code) == code
+
+
+def test_e04_what_only_the_weights_could_tell_is_known_from_then_on(tmp_path: Path) -> None:
+    """Norms stored in two ways look right in the headers."""
+    folder = build(tmp_path / "m", head="sidecar")
+    norms = mx.load(str(folder / "mtp.safetensors"))
+    assert isinstance(norms, dict)
+    key = "layers.0.self_attn.k_norm.weight"
+    norms |= {key: norms[key] + 1.0, "norm.weight": mx.full(norms["norm.weight"].shape, 5.0)}
+    mx.save_safetensors(str(folder / "mtp.safetensors"), norms)
+    assert inspect(str(folder)).receipt.head is not None
+    worker = Worker()
+    worker.start()
+    try:
+        for _ in range(2):
+            worker.load(str(folder))
+            (loaded,) = [event for event in until(worker, Loaded) if isinstance(event, Loaded)]
+            receipt = inspect(str(folder)).receipt
+            assert receipt.refusal is not None
+            assert receipt.refusal.code == "mixed_norms"
+            assert policy.decide(loaded.info.device, loaded.info.capability, MtpWish()).receipt == receipt
+    finally:
+        assert worker.shutdown(PATIENCE)
 
 
 # ---------------------------------------------------------------- on the command line

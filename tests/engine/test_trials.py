@@ -29,6 +29,7 @@ from engine.types import (
     ModelInfo,
     MtpWish,
     PositionCount,
+    Refusal,
     Reply,
     Request,
 )
@@ -71,6 +72,24 @@ def test_a_trial_is_remembered_for_its_head_and_its_target_alone() -> None:
     assert recalled(replace(SEEN, head=replace(SEEN.head, fingerprint="c" * 16))) is None
     trials.remember(trials.tried(SEEN, PositionCount(40, 30)))
     assert recalled() == PositionCount(40, 30)
+
+
+def test_a_refusal_is_remembered_until_the_head_has_been_tried() -> None:
+    refusal = Refusal("mixed_norms", "The norm weights could be either.")
+    trials.remember_refusal(SEEN, refusal)
+    assert trials.with_refusal(SEEN) == replace(SEEN, head=None, refusal=refusal)
+    assert recalled() is None
+    trials.remember(trials.tried(SEEN, TRIAL))
+    assert trials.with_refusal(SEEN) == SEEN
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [Refusal("tired", "It is late."), Refusal("mixed_norms", ""), Refusal(7, "x"), Refusal("mixed_norms", [])],
+)  # type: ignore[arg-type]
+def test_a_refusal_that_makes_no_sense_is_none(refusal: Refusal) -> None:
+    trials.remember_refusal(SEEN, refusal)
+    assert trials.with_refusal(SEEN) == SEEN
 
 
 def test_what_has_no_fingerprint_or_no_trial_is_not_remembered() -> None:
