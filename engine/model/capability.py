@@ -106,8 +106,8 @@ def capability_of(files: ModelFiles, head: Path | None = None) -> Capability:
     prefixes = family.prefixes if family else ()
     heads = {tensor.name for tensor in unprefixed(files.target, prefixes).values()}
     own = [t for t in files.target if t.name not in heads and not t.name.startswith(VISION)]
-    print_of_target = fingerprint.of_tensors(own)
-    head_info, refusal = _head(family, files, head, print_of_target)
+    target_fingerprint = fingerprint.of_tensors(own)
+    head_info, refusal = _head(family, files, head, target_fingerprint)
     return Capability(
         family=family.name if family else PLAIN,
         model_type=str(config["model_type"]),
@@ -120,12 +120,12 @@ def capability_of(files: ModelFiles, head: Path | None = None) -> Capability:
         head=head_info,
         refusal=refusal,
         max_depth=family.max_depth if family else MAX_DEPTH,
-        fingerprint=print_of_target,
+        fingerprint=target_fingerprint,
     )
 
 
 def _head(
-    family: Family | None, files: ModelFiles, head: Path | None, print_of_target: str
+    family: Family | None, files: ModelFiles, head: Path | None, target_fingerprint: str
 ) -> tuple[HeadInfo | None, Refusal | None]:
     code = RefusalCode.UNSUPPORTED_FAMILY
     if family is None:
@@ -145,13 +145,13 @@ def _head(
         packings = check(family, files.config, found)
     except HeadError as error:
         return None, Refusal(error.code, error.sentence)
-    return _head_info(family, found, quantisation_words(found, packings), print_of_target), None
+    return _head_info(family, found, quantisation_words(found, packings), target_fingerprint), None
 
 
-def _head_info(family: Family, found: HeadFiles, words: str, print_of_target: str) -> HeadInfo:
+def _head_info(family: Family, found: HeadFiles, words: str, target_fingerprint: str) -> HeadInfo:
     blocks = {match[1] for name in found.pieces if (match := re.match(r"layers\.(\d+)\.", name))}
     sources = {tensor for piece in found.pieces.values() for tensor in piece.sources}
-    recorded: HeadOrigin = "recorded" if found.base == print_of_target else "unproven"
+    recorded: HeadOrigin = "recorded" if found.base == target_fingerprint else "unproven"
     return HeadInfo(
         source=found.source,
         count=len(blocks),
