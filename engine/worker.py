@@ -18,13 +18,11 @@ from dataclasses import replace
 from queue import SimpleQueue
 from typing import TYPE_CHECKING
 
-from engine.errors import EngineError, ModelError, report_of
+from engine.errors import EngineError, report_of
 from engine.telemetry import Counters
 from engine.types import (
     Benched,
     BenchProgress,
-    Capability,
-    Device,
     ErrorReport,
     Event,
     Failed,
@@ -165,18 +163,6 @@ def _no_model(kept: str = "") -> EngineError:
     )
 
 
-def _refuse_too_large(capability: Capability, device: Device) -> None:
-    """A model that does not fit would not fail: the whole machine would stand still, moving memory to disk and back."""
-    has = device.memory if device.working_set is None else device.working_set
-    needs = capability.bytes + (0 if capability.head is None else capability.head.bytes)
-    if needs > has:
-        raise ModelError(
-            "too_large",
-            f"This model needs {needs / 1e9:.1f} GB of memory, and {device.name} has {has / 1e9:.1f} GB for it.",
-            next_step="Choose a smaller model, or one with fewer bits.",
-        )
-
-
 class _Engine:
     """The engine thread's own state: the model, and what is remembered of each chat."""
 
@@ -216,7 +202,7 @@ class _Engine:
         from pathlib import Path
 
         from engine import trials
-        from engine.inspection import capability_now
+        from engine.inspection import capability_now, refuse_too_large
         from engine.library.local import display_name, resolve
         from engine.model.load import load
         from engine.model.text import ChatText
@@ -226,7 +212,7 @@ class _Engine:
         head_path = None if head is None else Path(head).expanduser()
         # What cannot work is said before the model in use is given up.
         before = capability_now(folder, head_path)
-        _refuse_too_large(before, self._device)
+        refuse_too_large(before, self._device)
         self._release()
 
         def progress(stage: str, fraction: float) -> None:

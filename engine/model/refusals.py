@@ -56,3 +56,4 @@ class RefusalCode(StrEnum):
     REMOTE_CODE_REFUSED = "remote_code_refused", "The model wants to run Python code that came with it."
     UNSUPPORTED_MODEL = "unsupported_model", "Foreword does not know models of this kind."
     HEAD_MISSING = "head_missing", "There is no MTP head at the place that was named."
+    TOO_LARGE = "too_large", "The model needs more memory than this computer has."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -158,6 +159,23 @@ def test_a_broken_folder_gets_a_receipt_and_an_error_code(
     printed = capsys.readouterr()
     assert printed.out == ""
     assert answer["receipt"]["refusal"]["sentence"] in printed.err
+
+
+def test_a_model_that_does_not_fit_is_looked_at_and_refused(tmp_path: Path) -> None:
+    folder = write_folder(tmp_path / "m")
+    weights = folder / "model.safetensors"
+    entry = {"x": {"dtype": "U8", "shape": [1 << 43], "data_offsets": [0, 1 << 43]}}
+    raw = json.dumps(entry).encode()
+    weights.write_bytes(len(raw).to_bytes(8, "little") + raw)
+    try:
+        os.truncate(weights, 8 + len(raw) + (1 << 43))  # eight terabytes of nothing
+    except OSError:
+        pytest.skip("this file system holds no file so large")
+    found = inspect(str(folder))
+    assert found.capability is not None
+    assert found.receipt.refusal is not None
+    assert found.receipt.refusal.code == "too_large"
+    assert main(["inspect", str(folder)]) == 1
 
 
 def test_names_that_lead_nowhere(tmp_path: Path) -> None:
