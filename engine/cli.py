@@ -11,11 +11,15 @@ import json
 import os
 import sys
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
 
 from engine.errors import EngineError
 from engine.terminal import Engine, Printer, ReportedError
-from engine.types import MAX_DEPTH, ErrorReport, Message, ModelInfo, MtpWish, Reply, Request, SamplingChoice
+from engine.types import MAX_DEPTH, ErrorReport, HeadInfo, Message, ModelInfo, MtpWish, Reply, Request, SamplingChoice
+
+if TYPE_CHECKING:
+    from engine.inspection import Inspection
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -70,6 +74,12 @@ def _parser() -> argparse.ArgumentParser:
     add("--depth", metavar=f"auto|1-{MAX_DEPTH}", type=_depth, help="drafts per round (default: auto)")
     add("--head", metavar="PATH", help="a file or folder with the model's MTP head, if it is shipped apart")
     add("--json", action="store_true", help="print the reply and its figures as one JSON object")
+
+    inspect = commands.add_parser("inspect", help="say what a model can do and whether it would read ahead here")
+    inspect.set_defaults(run=_inspect)
+    inspect.add_argument("model", metavar="MODEL", help=model)
+    inspect.add_argument("--head", metavar="PATH", help="a file or folder with the model's MTP head, if shipped apart")
+    inspect.add_argument("--json", action="store_true", help="print the capability and the receipt as one JSON object")
 
     bench = commands.add_parser("bench", help="measure what reading ahead is worth on this machine")
     bench.set_defaults(run=_bench)
@@ -193,6 +203,20 @@ def _generate(args: argparse.Namespace) -> int:
     return 0
 
 
+def _inspect(args: argparse.Namespace) -> int:
+    """Look at a model without loading its weights. 1 where it cannot be opened; that MTP cannot run is no error."""
+    from engine.inspection import inspect
+
+    found = inspect(args.model, args.head)
+    if args.json:
+        print(json.dumps(inspection_json(found), indent=2))
+    elif found.error is None:
+        print(inspection_table(found))
+    else:
+        print(found.error, file=sys.stderr)
+    return 0 if found.error is None else 1
+
+
 def _bench(args: argparse.Namespace) -> int:
     with Engine() as engine:
         engine.load(args.model)
@@ -231,6 +255,58 @@ def error_json(report: ErrorReport, partial: Reply | None) -> dict[str, Any]:
     """An error as published, beside what was written before it."""
     error = {"code": report.code, "what": report.what, "kept": report.kept, "next_step": report.next_step}
     return {**({} if partial is None else reply_json(partial)), "finish_reason": "error", "error": error}
+
+
+def inspection_json(found: Inspection) -> dict[str, Any]:
+    """What was found of a model as published: its capability, None where it cannot be opened, and the receipt."""
+    return {
+        "capability": None if found.capability is None else asdict(found.capability),
+        "receipt": found.receipt.to_json(),
+    }
+
+
+def inspection_table(found: Inspection) -> str:
+    """The same for people: a few aligned lines."""
+    capability, decision = found.capability, found.decision
+    assert capability is not None
+    assert decision is not None
+    head = capability.head
+    lines = [
+        ("Model", f"{found.name} ({capability.model_type}), {count_words(capability.parameters)} parameters"),
+        ("Weights", f"{capability.quantisation}, {size_words(capability.bytes)}"),
+        ("Context", f"{capability.context:,} tokens"),
+        ("MTP head", "none that can be used" if head is None else head_words(head)),
+        ("This computer", found.device.name),
+        ("Reading ahead", decision.sentence),
+    ]
+    if decision.mode == "mtp":
+        lines.append(("Depth", f"{decision.depth} draft{'' if decision.depth == 1 else 's'} a round"))
+    width = max(len(name) for name, _ in lines)
+    return "\n".join(f"{name:<{width}}  {words}" for name, words in lines)
+
+
+def head_words(head: HeadInfo) -> str:
+    """A head in one line: where it is, how large, and how it did when it was tried."""
+    where = "in the model" if head.source == "embedded" else head.source
+    trial = head.trial
+    tried = "not tried yet" if trial is None else f"{trial.accepted} of {trial.evaluated} drafts accepted when tried"
+    return f"{where}, {head.quantisation}, {size_words(head.bytes)}, {tried}"
+
+
+def count_words(number: int) -> str:
+    """3,400,000 -> "3.4 million"."""
+    for unit, word in ((1_000_000_000, " billion"), (1_000_000, " million")):
+        if number >= unit:
+            return f"{number / unit:.3g}{word}"
+    return f"{number:,}"
+
+
+def size_words(number: int) -> str:
+    """Bytes in decimal units, as Finder counts them."""
+    for unit, word in ((1_000_000_000, "GB"), (1_000_000, "MB"), (1_000, "kB")):
+        if number >= unit:
+            return f"{number / unit:.3g} {word}"
+    return f"{number} bytes"
 
 
 def stats_line(reply: Reply) -> str:

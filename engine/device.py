@@ -19,19 +19,20 @@ FIRST_GENERATION = 13
 """The GPU generation of M1; each M-series chip since then counts one up."""
 
 
-def probe(architecture: str = "", working_set: int | None = None) -> Device:
+def probe(architecture: str | None = None, working_set: int | None = None) -> Device:
     """Describe this machine.
 
     `architecture` is MLX's name for the device that computes (`mx.device_info()["architecture"]`, for instance
-    "applegpu_g14s"; "" if unknown) and `working_set` Metal's recommended limit in bytes, None without Metal.
+    "applegpu_g14s"; "" if it has none) and `working_set` Metal's recommended limit in bytes, None without Metal.
+    Where MLX was not asked (None), it is taken to compute where it does by default: on the GPU of an Apple chip.
     """
     name = clean_name(_chip_string())
     return Device(
         name=name,
-        generation=generation_of(architecture, name),
+        generation=generation_of(architecture or "", name),
         memory=psutil.virtual_memory().total,
         working_set=working_set,
-        gpu=is_gpu(architecture),
+        gpu=_is_apple_silicon() if architecture is None else is_gpu(architecture),
         system=platform.system(),
     )
 
@@ -69,6 +70,10 @@ def is_apple(device: Device) -> bool:
 def is_gpu(architecture: str) -> bool:
     """Whether MLX computes on a GPU: Metal ("applegpu_…") or CUDA ("sm_…")."""
     return architecture.strip().lower().startswith(("applegpu", "sm_"))
+
+
+def _is_apple_silicon() -> bool:
+    return platform.system() == "Darwin" and platform.machine() == "arm64"
 
 
 def _chip_string() -> str:

@@ -1,7 +1,7 @@
 """Whether MTP runs and how many drafts a round holds: capability + device + the user's wish -> Decision.
 
 Pure: the same inputs give the same decision. What beats what, strongest first: a refusal from the model itself, the
-user's Off, the user's On, the chip table.
+user's Off, the user's On, what the head's trial says, the chip table. Every receipt is made here.
 """
 
 from __future__ import annotations
@@ -13,13 +13,32 @@ from pathlib import Path
 from typing import Any, Literal
 
 from engine.device import is_apple
-from engine.model.capability import RefusalCode
-from engine.types import Capability, Decision, DepthSource, Device, MtpWish, Receipt, Refusal
+from engine.model.refusals import RefusalCode
+from engine.types import (
+    Capability,
+    Decision,
+    DepthSource,
+    Device,
+    ErrorReport,
+    HeadInfo,
+    MtpWish,
+    PositionCount,
+    Receipt,
+    Refusal,
+)
 
 CHIPS = Path(__file__).parents[1] / "resources" / "chips.toml"
 
 AUTO_DEPTH = 2
 """Drafts per round under Auto. Most published runs peak at one or two; a third pays only at high acceptance."""
+
+LEAST_ACCEPTANCE = 0.3
+"""First-draft acceptance under which a head is taken not to belong to its target. Right ones reach .5 to .95, wrong
+norms or another model's head stay near 0; below .3 no chip we know breaks even."""
+
+LEAST_DRAFTS = 32
+"""Drafts that a verdict needs: of heads that accept half of them, one in a hundred falls under the floor by chance in
+a trial of so many; of heads that accept .6, one in three thousand."""
 
 Weights = Literal["affine", "fp", "float"]
 
@@ -68,26 +87,81 @@ def decide(device: Device, capability: Capability, wish: MtpWish) -> Decision:
     """Decide on MTP for the next reply, in one sentence for people and a receipt for machines."""
     gate = hardware_gate(device, capability.quantisation)
     if capability.refusal is not None or capability.head is None:
-        refusal = capability.refusal or Refusal(
-            RefusalCode.MISSING_HEAD_WEIGHTS, "This model has no MTP head, so it writes one word at a time."
-        )
+        missing = RefusalCode.MISSING_HEAD_WEIGHTS
+        refusal = capability.refusal or Refusal(missing, missing.sentence)
         sentence = f"Off: {_after_colon(refusal.sentence)}"
         return _plain(device, capability, wish, gate, refusal, sentence)
     if wish.override == "off" or wish.depth == 0:
         sentence = "Off: you turned MTP off." if wish.override == "off" else "Off: the depth is set to 0."
         refusal = Refusal(RefusalCode.DISABLED_BY_USER, sentence)
         return _plain(device, capability, wish, gate, refusal, sentence)
-    if gate.allows:
+    doubt = head_doubt(capability.head)
+    if doubt is None and gate.allows:
         sentence = f"On: {gate.reason}" if wish.override == "auto" else "On: you turned MTP on."
         return _mtp(device, capability, wish, gate, sentence, against_advice=False)
     if wish.override == "on":
-        sentence = (
-            f"On because you asked: {device.name} is compute-bound for {capability.quantisation} weights, "
-            "so Auto would leave MTP off."
+        because = (
+            f"{device.name} is compute-bound for {capability.quantisation} weights, so"
+            if doubt is None
+            else _after_colon(doubt.sentence)
         )
+        sentence = f"On because you asked: {because} Auto would leave MTP off."
         return _mtp(device, capability, wish, gate, sentence, against_advice=True)
+    if doubt is not None:
+        return _plain(device, capability, wish, gate, doubt, f"Off: {_after_colon(doubt.sentence)}")
     sentence = f"Off: {gate.reason}"
     return _plain(device, capability, wish, gate, Refusal(RefusalCode.DEVICE_POLICY, sentence), sentence)
+
+
+def refused(device: Device, error: ErrorReport, wish: MtpWish) -> Receipt:
+    """The receipt for a model that cannot be opened. Raises ValueError for an error that is no refusal."""
+    return Receipt(
+        requested=_requested(wish),
+        resolved={"mode": None, "drafter": None, "depth": 0},
+        family="unknown",
+        head=None,
+        shape={"batch": 1, "recurrent": None, "cache_kinds": []},
+        hardware_gate={"device": device.name, "generation": device.generation, "rule": "not_asked", "allows": None},
+        exactness=None,
+        depth_source=_depth_source(wish),
+        refusal=Refusal(RefusalCode(error.code), error.what),
+    )
+
+
+def verdict(trial: PositionCount) -> bool | None:
+    """Whether a head passes by the first drafts of its trial; None while more drafts could still change that.
+
+    A pass may be certain early, when so many are accepted that the rest of the least number could all fail. A head is
+    never failed on fewer than that.
+    """
+    if trial.accepted >= LEAST_ACCEPTANCE * max(trial.evaluated, LEAST_DRAFTS):
+        return True
+    return False if trial.evaluated >= LEAST_DRAFTS else None
+
+
+def head_doubt(head: HeadInfo) -> Refusal | None:
+    """Why Auto does not trust a head that could run: it did badly in its trial, or is of unknown origin and untried."""
+    trial, source = head.trial, "in this model" if head.origin == "embedded" else f"in {head.source}"
+    if trial is None or (passed := verdict(trial)) is None:
+        if head.origin != "unproven":
+            return None
+        when = "it is tried when the model is loaded" if trial is None else "its trial ended too soon to tell"
+        return Refusal(
+            RefusalCode.UNVALIDATED_SIDECAR,
+            f"It is not known which model the MTP head {source} was made for, and {when}.",
+        )
+    if passed:
+        return None
+    cause = "it was probably trained for another version of this model."
+    if head.origin == "unproven":
+        cause = "it was probably made for another model, or its norm weights were read wrongly."
+    elif trial.accepted <= 0.05 * trial.evaluated:
+        cause = "its norm weights were probably read wrongly."
+    return Refusal(
+        RefusalCode.LOW_ACCEPTANCE,
+        f"Only {trial.accepted} of {trial.evaluated} drafts of the MTP head {source} were accepted when it was tried; "
+        f"{cause}",
+    )
 
 
 def hardware_gate(device: Device, quantisation: str) -> Gate:
@@ -144,8 +218,17 @@ def _plain(
     device: Device, capability: Capability, wish: MtpWish, gate: Gate, refusal: Refusal, sentence: str
 ) -> Decision:
     resolved = {"mode": "plain", "drafter": None, "depth": 0}
-    source: DepthSource = "auto" if wish.depth is None else "fixed"
-    return Decision("plain", 0, sentence, _receipt(device, capability, wish, gate, resolved, source, refusal))
+    receipt = _receipt(device, capability, wish, gate, resolved, _depth_source(wish), refusal)
+    return Decision("plain", 0, sentence, receipt)
+
+
+def _depth_source(wish: MtpWish) -> DepthSource:
+    return "auto" if wish.depth is None else "fixed"
+
+
+def _requested(wish: MtpWish) -> dict[str, Any]:
+    method = "plain" if wish.override == "off" or wish.depth == 0 else "mtp"
+    return {"method": method, "depth": wish.depth, "override": wish.override}
 
 
 def _receipt(
@@ -159,11 +242,7 @@ def _receipt(
 ) -> Receipt:
     head = capability.head
     return Receipt(
-        requested={
-            "method": "plain" if wish.override == "off" or wish.depth == 0 else "mtp",
-            "depth": wish.depth,
-            "override": wish.override,
-        },
+        requested=_requested(wish),
         resolved=resolved,
         family=capability.family,
         head=None
@@ -173,6 +252,11 @@ def _receipt(
             "count": head.count,
             "bytes": head.bytes,
             "quantisation": head.quantisation,
+            "norm_convention": head.norm_convention,
+            "fingerprint": head.fingerprint,
+            "target_fingerprint": capability.fingerprint,
+            "origin": head.origin,
+            "trial": head.trial and {"evaluated": head.trial.evaluated, "accepted": head.trial.accepted},
         },
         shape={
             "batch": 1,

@@ -14,6 +14,7 @@ FinishReason = Literal["stop", "length", "cancelled", "error"]
 Mode = Literal["mtp", "plain"]
 Override = Literal["auto", "on", "off"]
 DepthSource = Literal["auto", "fixed", "bench"]
+HeadOrigin = Literal["embedded", "recorded", "unproven"]
 
 MAX_DEPTH = 5
 """Most drafts a round may hold. Past five rows every chip we know pays more for the check than it can win."""
@@ -104,12 +105,23 @@ class Request:
 
 @dataclass(frozen=True)
 class HeadInfo:
-    """The MTP head that was found: its source ("embedded" or a file name), blocks, bytes and quantisation."""
+    """The MTP head that was found: its source ("embedded" or a file name), blocks, bytes and quantisation.
+
+    `norm_convention` is what the layout of its files says of its RMSNorm weights: "whole" ones, "zero_centred" ones
+    (stored minus one), or "by_value" where nothing but each weight's own values can tell, when the head is loaded.
+    `fingerprint` tells heads apart. `origin`: the head came inside the target's files, or it is a sidecar that
+    records the fingerprint of this very target, or one of which nobody knows what it was made for. `trial` counts
+    the first drafts of its trial with this target, None before there was one.
+    """
 
     source: str
     count: int
     bytes: int
     quantisation: str
+    norm_convention: str = "whole"
+    fingerprint: str = ""
+    origin: HeadOrigin = "embedded"
+    trial: PositionCount | None = None
 
 
 @dataclass(frozen=True)
@@ -124,7 +136,8 @@ class Refusal:
 class Capability:
     """What a model folder can do, read from its config and tensor headers before any weight is loaded.
 
-    `head` is None where none was found or it cannot be driven; `refusal` then says why.
+    `head` is None where none was found or it cannot be driven; `refusal` then says why. `fingerprint` tells targets
+    apart.
     """
 
     family: str
@@ -138,6 +151,7 @@ class Capability:
     head: HeadInfo | None
     refusal: Refusal | None
     max_depth: int = MAX_DEPTH
+    fingerprint: str = ""
 
 
 @dataclass(frozen=True)
@@ -157,7 +171,10 @@ class Device:
 
 @dataclass(frozen=True)
 class Receipt:
-    """Machine-readable record of why MTP is on or off. One per reply; `to_json` is the published form."""
+    """Machine-readable record of why MTP is on or off. One per reply; `to_json` is the published form.
+
+    Its schema is resources/receipt.schema.json. `exactness` is None where no model could be opened.
+    """
 
     requested: dict[str, Any]
     resolved: dict[str, Any]
@@ -165,7 +182,7 @@ class Receipt:
     head: dict[str, Any] | None
     shape: dict[str, Any]
     hardware_gate: dict[str, Any]
-    exactness: str
+    exactness: str | None
     depth_source: DepthSource
     refusal: Refusal | None
     schema: int = 1

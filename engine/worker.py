@@ -14,16 +14,15 @@ import threading
 import traceback
 from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from queue import SimpleQueue
 from typing import TYPE_CHECKING
 
-from engine.errors import EngineError, ModelError, report_of
+from engine.errors import EngineError, report_of
 from engine.telemetry import Counters
 from engine.types import (
     Benched,
     BenchProgress,
-    Capability,
-    Device,
     ErrorReport,
     Event,
     Failed,
@@ -32,6 +31,7 @@ from engine.types import (
     LoadFailed,
     LoadProgress,
     ModelInfo,
+    PositionCount,
     Ready,
     Request,
     Sampling,
@@ -163,18 +163,6 @@ def _no_model(kept: str = "") -> EngineError:
     )
 
 
-def _refuse_too_large(capability: Capability, device: Device) -> None:
-    """A model that does not fit would not fail: the whole machine would stand still, moving memory to disk and back."""
-    has = device.memory if device.working_set is None else device.working_set
-    needs = capability.bytes + (0 if capability.head is None else capability.head.bytes)
-    if needs > has:
-        raise ModelError(
-            "too_large",
-            f"This model needs {needs / 1e9:.1f} GB of memory, and {device.name} has {has / 1e9:.1f} GB for it.",
-            next_step="Choose a smaller model, or one with fewer bits.",
-        )
-
-
 class _Engine:
     """The engine thread's own state: the model, and what is remembered of each chat."""
 
@@ -213,16 +201,18 @@ class _Engine:
     def _load(self, model: str, head: str | None) -> None:
         from pathlib import Path
 
+        from engine import trials
+        from engine.inspection import capability_now, refuse_too_large
         from engine.library.local import display_name, resolve
-        from engine.model.capability import inspect
         from engine.model.load import load
         from engine.model.text import ChatText
 
         self._emit(LoadProgress(model, "Looking at the model", 0.0))
         folder = resolve(model)
-        head_path = None if head is None else Path(head)
+        head_path = None if head is None else Path(head).expanduser()
         # What cannot work is said before the model in use is given up.
-        _refuse_too_large(inspect(folder, head_path), self._device)
+        before = capability_now(folder, head_path)
+        refuse_too_large(before, self._device)
         self._release()
 
         def progress(stage: str, fraction: float) -> None:
@@ -233,8 +223,13 @@ class _Engine:
         loaded = load(folder, head_path, progress)
         text = ChatText(loaded.tokenizer, loaded.eos_ids, str(folder))
         self._model, self._text = loaded, text
-        progress("Warming up", 0.95)
+        progress("Warming up", 0.92)
         self._warm_up(loaded)
+        if loaded.head is not None:
+            progress("Trying the MTP head", 0.95)
+            loaded = self._model = self._with_trial(loaded, text)
+        elif before.head is not None and loaded.capability.refusal is not None:
+            trials.remember_refusal(before, loaded.capability.refusal)
         self._info = ModelInfo(
             name=display_name(folder),
             path=str(folder),
@@ -244,6 +239,23 @@ class _Engine:
             has_template=text.has_template,
         )
         self._emit(Loaded(self._info))
+
+    def _with_trial(self, loaded: LoadedModel, text: ChatText) -> LoadedModel:
+        """The model with what its head's trial counted: as remembered, else tried now and remembered."""
+        from engine import trials
+        from engine.policy import verdict
+        from engine.probe import try_head
+
+        def settled(trial: PositionCount) -> bool:
+            return verdict(trial) is not None
+
+        capability = trials.with_trial(loaded.capability)
+        head = capability.head
+        if head is not None and (head.trial is None or not settled(head.trial)):
+            capability = trials.tried(capability, try_head(loaded, text, settled, self._closing))
+            if not self._closing():  # a trial that was broken off says nothing
+                trials.remember(capability)
+        return replace(loaded, capability=capability)
 
     def _warm_up(self, loaded: LoadedModel) -> None:
         """Run a few rounds of each kind, so that kernels are compiled before anything is timed."""

@@ -1,5 +1,6 @@
 """What every test stands on: no display, no hub, no folder of the user's."""
 
+import json
 import os
 import sys
 import tempfile
@@ -7,6 +8,10 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
+
+from engine import policy
+from engine.types import Receipt
+from tests.receipts import faults
 
 # Qt, MLX and the hub's client read these once, when they are first imported.
 _hub_cache = tempfile.TemporaryDirectory(prefix="foreword-tests-")
@@ -31,6 +36,19 @@ def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     home = tmp_path / "home"
     home.mkdir()
     monkeypatch.setenv("HOME", str(home))
-    for variable in ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME"):
+    for variable in ("FOREWORD_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME"):
         monkeypatch.delenv(variable, raising=False)
     return home
+
+
+@pytest.fixture(autouse=True)
+def every_receipt_keeps_its_form(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every receipt that is made in a test is held against the published schema, on whichever thread it is made."""
+
+    def made(**fields: object) -> Receipt:
+        receipt = Receipt(**fields)  # type: ignore[arg-type]
+        found = faults(json.loads(json.dumps(receipt.to_json())))
+        assert not found, found
+        return receipt
+
+    monkeypatch.setattr(policy, "Receipt", made)

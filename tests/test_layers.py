@@ -51,15 +51,25 @@ ENGINE = {
     ),
     "engine.policy": (
         *("engine.types", "engine.errors", "engine.device", "engine.telemetry"),
-        *("engine.decode.depth", "engine.model.capability", "engine.measure"),
+        *("engine.decode.depth", "engine.model.capability", "engine.model.refusals", "engine.measure"),
+    ),
+    "engine.trials": ("engine.types", "engine.errors", "engine.model.refusals"),
+    "engine.inspection": (
+        *("engine.types", "engine.errors", "engine.device", "engine.trials"),
+        *("engine.model.capability", "engine.library", "engine.policy"),
     ),
     "engine.writing": (
         *("engine.types", "engine.errors", "engine.telemetry"),
         *("engine.decode", "engine.model"),
     ),
+    "engine.probe": (
+        *("engine.types", "engine.errors", "engine.telemetry", "engine.writing"),
+        *("engine.decode", "engine.model"),
+    ),
     "engine.worker": (
-        *("engine.types", "engine.errors", "engine.device", "engine.telemetry", "engine.writing"),
+        *("engine.types", "engine.errors", "engine.device", "engine.telemetry", "engine.writing", "engine.probe"),
         *("engine.decode", "engine.model", "engine.library", "engine.measure", "engine.policy"),
+        *("engine.trials", "engine.inspection"),
     ),
     "engine.terminal": ("engine.types", "engine.errors", "engine.worker"),
     "engine.cli": ("engine",),

@@ -147,7 +147,7 @@ class Why(QFrame):
             state, words, override = "on", "Turn off", "off"
         elif code == "disabled_by_user":
             state, words, override = "off", "Back to Auto", "auto"
-        elif code == "device_policy":
+        elif code in ("device_policy", "low_acceptance", "unvalidated_sidecar"):
             state, words, override = "off", "Turn on anyway…", "on"
         else:
             state, words, override = "off", "", None

@@ -262,7 +262,10 @@ class SpeedPanel(QWidget):
             )
         else:
             refusal = decision.receipt.refusal
-            by_choice = refusal is None or refusal.code in ("disabled_by_user", "device_policy")
+            by_choice = refusal is None or refusal.code in (
+                *("disabled_by_user", "device_policy"),
+                *("low_acceptance", "unvalidated_sidecar"),
+            )
             self.figure.show_figure(
                 "Plain speed",
                 f"{now:.1f}",

@@ -15,8 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from engine.errors import ModelError
-from engine.model.families import PLAIN, Family, family_of, known_to_mlx_lm, text_config
+from engine.model import fingerprint
+from engine.model.families import PLAIN, Family, family_of, known_to_mlx_lm, text_config, undriven_of
 from engine.model.head_files import (
+    EMBEDDED,
     HeadError,
     HeadFiles,
     check,
@@ -25,9 +27,9 @@ from engine.model.head_files import (
     quantisation_words,
     unprefixed,
 )
-from engine.model.head_files import RefusalCode as RefusalCode  # part of what a capability says
+from engine.model.refusals import RefusalCode as RefusalCode  # part of what a capability says
 from engine.model.tensor_files import DOWNLOAD_AGAIN, Tensor, read_header
-from engine.types import MAX_DEPTH, Capability, HeadInfo, Refusal
+from engine.types import MAX_DEPTH, Capability, HeadInfo, HeadOrigin, Refusal
 
 MAX_JSON = 64_000_000
 """Bytes. The largest published weight index is about 20 MB; a config takes a few thousand bytes."""
@@ -56,7 +58,11 @@ def inspect(folder: Path, head: Path | None = None) -> Capability:
     pickle_weights, shard_missing, truncated_weights, malformed_weights, unreadable_file, no_tokenizer,
     remote_code_refused, unsupported_model, head_missing.
     """
-    return capability_of(read_folder(folder), head)
+    files = read_folder(folder)
+    try:
+        return capability_of(files, head)
+    except OSError as error:  # a head beside the weights that may not be looked at
+        raise _unreadable(folder if head is None else head, error) from error
 
 
 def read_folder(folder: Path) -> ModelFiles:
@@ -100,7 +106,8 @@ def capability_of(files: ModelFiles, head: Path | None = None) -> Capability:
     prefixes = family.prefixes if family else ()
     heads = {tensor.name for tensor in unprefixed(files.target, prefixes).values()}
     own = [t for t in files.target if t.name not in heads and not t.name.startswith(VISION)]
-    head_info, refusal = _head(family, files, head)
+    target_fingerprint = fingerprint.of_tensors(own)
+    head_info, refusal = _head(family, files, head, target_fingerprint)
     return Capability(
         family=family.name if family else PLAIN,
         model_type=str(config["model_type"]),
@@ -113,15 +120,18 @@ def capability_of(files: ModelFiles, head: Path | None = None) -> Capability:
         head=head_info,
         refusal=refusal,
         max_depth=family.max_depth if family else MAX_DEPTH,
+        fingerprint=target_fingerprint,
     )
 
 
-def _head(family: Family | None, files: ModelFiles, head: Path | None) -> tuple[HeadInfo | None, Refusal | None]:
+def _head(
+    family: Family | None, files: ModelFiles, head: Path | None, target_fingerprint: str
+) -> tuple[HeadInfo | None, Refusal | None]:
+    code = RefusalCode.UNSUPPORTED_FAMILY
     if family is None:
-        return None, Refusal(
-            RefusalCode.UNSUPPORTED_FAMILY,
-            "Foreword cannot read ahead with this kind of model yet; it writes one word at a time.",
-        )
+        known = undriven_of(files.config)
+        named = known and f"Foreword cannot drive the MTP heads of {known.name} yet; it writes one word at a time."
+        return None, Refusal(code, named or code.sentence)
     found = find_head(family, files.target, files.folder, head)
     if found is None:
         # A config may announce a head whose tensors a conversion dropped: the tensors decide, the config words it.
@@ -135,12 +145,28 @@ def _head(family: Family | None, files: ModelFiles, head: Path | None) -> tuple[
         packings = check(family, files.config, found)
     except HeadError as error:
         return None, Refusal(error.code, error.sentence)
-    return _head_info(found, quantisation_words(found, packings)), None
+    return _head_info(family, found, quantisation_words(found, packings), target_fingerprint), None
 
 
-def _head_info(found: HeadFiles, words: str) -> HeadInfo:
+def _head_info(family: Family, found: HeadFiles, words: str, target_fingerprint: str) -> HeadInfo:
     blocks = {match[1] for name in found.pieces if (match := re.match(r"layers\.(\d+)\.", name))}
-    return HeadInfo(source=found.source, count=len(blocks), bytes=found.bytes, quantisation=words)
+    sources = {tensor for piece in found.pieces.values() for tensor in piece.sources}
+    recorded: HeadOrigin = "recorded" if found.base == target_fingerprint else "unproven"
+    return HeadInfo(
+        source=found.source,
+        count=len(blocks),
+        bytes=found.bytes,
+        quantisation=words,
+        norm_convention=_norm_convention(family, found),
+        fingerprint=fingerprint.of_tensors(sources),
+        origin="embedded" if found.source == EMBEDDED else recorded,
+    )
+
+
+def _norm_convention(family: Family, found: HeadFiles) -> str:
+    if family.norms == "plain" or found.conv1d_raw is False:
+        return "whole"
+    return "zero_centred" if found.conv1d_raw else "by_value"
 
 
 # ---------------------------------------------------------------- files
@@ -244,9 +270,12 @@ def _refuse_remote_code(config: Mapping[str, Any]) -> None:
             detail=f"model_file={config.get('model_file')!r}, auto_map={config.get('auto_map')!r}",
         )
     if not known:
+        announced = undriven_of(config)
         raise ModelError(
             "unsupported_model",
-            f"Foreword does not know models of the kind “{model_type}”.",
+            f"Foreword cannot open models of the family {announced.name} yet."
+            if announced
+            else f"Foreword does not know models of the kind “{model_type}”.",
             next_step="Choose another model, or look for an update of Foreword.",
         )
 

@@ -138,6 +138,32 @@ FAMILIES = (
     ),
 )
 
+
+@dataclass(frozen=True)
+class Undriven:
+    """A family that is known to come with MTP heads, or with assistants in their place, and cannot be driven yet.
+
+    `name` is what people call it.
+    """
+
+    name: str
+    model_types: tuple[str, ...]
+
+
+UNDRIVEN = (
+    Undriven("Nemotron-H", ("nemotron_h",)),
+    Undriven("Gemma 4", ("gemma4", "gemma4_text", "gemma4_unified")),
+    Undriven("MiMo-V2", ("mimo_v2_flash", "mimo_v2")),
+    Undriven("HY3", ("hy_v3",)),
+    Undriven("DeepSeek-V3.2", ("deepseek_v32",)),
+    Undriven("DeepSeek-V4", ("deepseek_v4", "deepseek_v41", "deepseek_v41_text")),
+    Undriven("GLM-5", ("glm_moe_dsa",)),
+    Undriven("Step 3.5", ("step3p5",)),
+    Undriven("Qwen4", ("qwen4_exp",)),
+)
+"""A family leaves this table for one of its own in `FAMILIES`, never both."""
+
+
 # Model types that mlx-lm loads with another one's code (mlx_lm.utils.MODEL_REMAPPING; a test compares the two). Kept
 # here because importing mlx_lm to read it would import MLX.
 LOADED_AS = {
@@ -174,6 +200,11 @@ def family_of(config: Config) -> Family | None:
     """The entry for a config's model type, None for a plain model."""
     model_type = config.get("model_type")
     return next((family for family in FAMILIES if model_type in family.model_types), None)
+
+
+def undriven_of(config: Config) -> Undriven | None:
+    """The entry of a family whose heads are known but not driven, None for any other model."""
+    return next((family for family in UNDRIVEN if config.get("model_type") in family.model_types), None)
 
 
 def text_config(config: Config) -> Config:

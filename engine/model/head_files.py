@@ -10,13 +10,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 from typing import Any, Literal
 
 from engine.errors import ModelError
 from engine.model.families import Family
-from engine.model.tensor_files import Tensor, read_header
+from engine.model.refusals import RefusalCode as RefusalCode
+from engine.model.tensor_files import Tensor, read_header, read_metadata
 
 SIDECAR_NAMES = (
     "mtp.safetensors",
@@ -29,20 +29,8 @@ SIDECAR_NAMES = (
 
 EMBEDDED = "embedded"
 
-
-class RefusalCode(StrEnum):
-    """Why MTP cannot or may not run. Codes are published in receipts: add, never rename."""
-
-    DISABLED_BY_USER = "disabled_by_user"
-    MISSING_HEAD_WEIGHTS = "missing_head_weights"
-    UNSUPPORTED_FAMILY = "unsupported_family"
-    UNSUPPORTED_HEAD = "unsupported_head"
-    INCOMPATIBLE_SIDECAR = "incompatible_sidecar"
-    MIXED_NORMS = "mixed_norms"
-    UNSUPPORTED_CACHE = "unsupported_cache"
-    DEVICE_POLICY = "device_policy"
-    MALFORMED_CONFIG = "malformed_config"
-    REMOTE_CODE_REFUSED = "remote_code_refused"
+BASE_KEY = "base_fingerprint"
+"""Where a sidecar's safetensors metadata says which target it was made for (`fingerprint.of_tensors`)."""
 
 
 class HeadError(Exception):
@@ -85,12 +73,14 @@ class HeadFiles:
     """A head as it is stored: "embedded" or the sidecar's file name, and its pieces by MLX name.
 
     `conv1d_raw` tells from the same files whether weights are still in the original layout: True if they are, False
-    if they were converted to MLX's, None where the files hold no conv1d to tell by.
+    if they were converted to MLX's, None where the files hold no conv1d to tell by. `base` is the fingerprint of the
+    target that a sidecar says it was made for, None where it says nothing.
     """
 
     source: str
     pieces: Mapping[str, Piece]
     conv1d_raw: bool | None
+    base: str | None = None
 
     @property
     def bytes(self) -> int:
@@ -180,7 +170,7 @@ def _sidecar(family: Family, path: Path, files: list[Path]) -> HeadFiles | None:
     if not found:
         return None
     source = files[0].name if len(files) == 1 else path.name
-    return HeadFiles(source, name_pieces(found), conv1d_raw(stored))
+    return HeadFiles(source, name_pieces(found), conv1d_raw(stored), read_metadata(files[0]).get(BASE_KEY))
 
 
 # ---------------------------------------------------------------- name

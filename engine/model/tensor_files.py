@@ -10,24 +10,32 @@ import json
 import math
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from engine.errors import ModelError
 
 MAX_HEADER = 100_000_000
 """Bytes. The format's own limit; the largest published headers are a few megabytes."""
 
+METADATA = "__metadata__"
+"""The one entry of a header that is no tensor."""
+
 DOWNLOAD_AGAIN = "Download the model again, or choose another one."
 
 
 @dataclass(frozen=True)
 class Tensor:
-    """One stored tensor: where it is, its name there, the format's type word ("BF16", "U32"), shape and bytes."""
+    """One stored tensor: where it is, its name there, the format's type word ("BF16", "U32"), shape and bytes.
+
+    `start` is where its data begins in the file, in bytes.
+    """
 
     file: Path
     name: str
     dtype: str
     shape: tuple[int, ...]
     bytes: int
+    start: int
 
     @property
     def size(self) -> int:
@@ -41,6 +49,26 @@ def read_header(file: Path) -> list[Tensor]:
     Raises ModelError: truncated_weights where the header promises more than the file holds, malformed_weights where
     the file is no safetensors file, unreadable_file where the system refuses to open it. Each names the file.
     """
+    header, data, total = _read(file)
+    try:
+        tensors = [_tensor(file, name, entry, data, total) for name, entry in header.items() if name != METADATA]
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise _malformed(file, f"{type(error).__name__}: {error}") from error
+    end = max((tensor.start + tensor.bytes for tensor in tensors), default=0)
+    if end > total:
+        raise _truncated(file, total, end)
+    return tensors
+
+
+def read_metadata(file: Path) -> dict[str, str]:
+    """What the file's maker wrote into its header besides the tensors. Raises ModelError as `read_header` does."""
+    entries = _read(file)[0].get(METADATA)
+    pairs = entries.items() if isinstance(entries, dict) else ()
+    return {key: value for key, value in pairs if isinstance(value, str)}
+
+
+def _read(file: Path) -> tuple[dict[str, Any], int, int]:
+    """The header of a file, where its data begins, and how many bytes there are in all."""
     try:
         total = file.stat().st_size
         with file.open("rb") as stream:
@@ -60,34 +88,30 @@ def read_header(file: Path) -> list[Tensor]:
         ) from error
     try:
         header = json.loads(raw)
-        tensors = [
-            _tensor(file, name, entry, total - 8 - length) for name, entry in header.items() if name != "__metadata__"
-        ]
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise _malformed(file, f"{type(error).__name__}: {error}") from error
-    end = max((tensor_end for _, tensor_end in tensors), default=0)
-    if end > total - 8 - length:
-        raise _truncated(file, total, 8 + length + end)
-    return [tensor for tensor, _ in tensors]
+    if not isinstance(header, dict):
+        raise _malformed(file, "the header is not an object")
+    return header, 8 + length, total
 
 
 _BITS = {"BOOL": 8, "U8": 8, "I8": 8, "U16": 16, "I16": 16, "U32": 32, "I32": 32, "U64": 64, "I64": 64}
 _BITS |= {"F16": 16, "BF16": 16, "F32": 32, "F64": 64, "C64": 64}
 
 
-def _tensor(file: Path, name: str, entry: dict[str, object], room: int) -> tuple[Tensor, int]:
-    """A tensor and the offset at which its data ends. `room` is only for the detail of an error."""
+def _tensor(file: Path, name: str, entry: dict[str, object], data: int, total: int) -> Tensor:
+    """A tensor as its entry says, with data from `data` on. `total` is only for the detail of an error."""
     dtype, shape, offsets = entry["dtype"], entry["shape"], entry["data_offsets"]
     if not isinstance(dtype, str) or not isinstance(shape, list) or not isinstance(offsets, list):
         raise TypeError(name)
     start, end = offsets
     numbers = (*shape, start, end)
     if not all(isinstance(n, int) and not isinstance(n, bool) and n >= 0 for n in numbers) or start > end:
-        raise ValueError(f"{name}: shape {shape}, offsets {offsets}, {room} bytes of data")
+        raise ValueError(f"{name}: shape {shape}, offsets {offsets}, {total - data} bytes of data")
     bits = _BITS.get(dtype)  # types with fewer than 8 bits are left to MLX
     if bits is not None and math.prod(shape) * bits != (end - start) * 8:
         raise ValueError(f"{name}: {dtype} {shape} does not take {end - start} bytes")
-    return Tensor(file, name, dtype, tuple(shape), end - start), end
+    return Tensor(file, name, dtype, tuple(shape), end - start, data + start)
 
 
 def _truncated(file: Path, total: int, promised: int) -> ModelError:

@@ -4,6 +4,7 @@ import pytest
 from pytestqt.qtbot import QtBot
 
 from app.bridge import Bridge, State
+from engine import policy
 from engine.types import (
     ErrorReport,
     Failed,
@@ -244,3 +245,5 @@ def test_the_policy_answers_without_a_worker(bridge: Bridge) -> None:
     info = model_info()
     assert bridge.decide(info, MtpWish("on")).mode == "mtp"
     assert bridge.decide(info, MtpWish("off")).mode == "plain"
+    for wish in (MtpWish(), MtpWish("on", 3), MtpWish("off")):
+        assert bridge.decide(info, wish) == policy.decide(info.device, info.capability, wish)

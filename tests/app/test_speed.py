@@ -16,8 +16,8 @@ from app.session import Session
 from app.settings import Settings
 from app.views.instruments import Digits
 from app.views.speed import NUMBERS_EVERY, SpeedPanel
-from engine.types import Device, MtpWish, Refusal
-from tests.app.scripted_worker import ScriptedWorker, model_info
+from engine.types import Device, HeadInfo, MtpWish, PositionCount, Refusal
+from tests.app.scripted_worker import HEAD, ScriptedWorker, model_info
 
 M2 = Device("Apple M2 Pro", 14, 16 * 2**30, 12 * 2**30, True, "macOS")
 
@@ -229,6 +229,22 @@ def test_off_by_the_chip_and_on_against_advice(bench: Bench) -> None:
     assert bench.session.wish == MtpWish("on")
     assert why.property("state") == "against"
     assert why.action.text() == "Back to Auto"
+
+
+@pytest.mark.parametrize(
+    "head",
+    [replace(HEAD, trial=PositionCount(32, 1)), replace(HEAD, source="mtp.safetensors", origin="unproven")],
+    ids=["low_acceptance", "unvalidated_sidecar"],
+)
+def test_a_head_that_is_not_trusted_is_off_and_can_be_turned_on_anyway(bench: Bench, head: HeadInfo) -> None:
+    bench.load(head=head)
+    why = bench.panel.why
+    assert why.property("state") == "off"
+    assert bench.panel.overrides.isEnabled()
+    assert why.action.text() == "Turn on anyway…"
+    why.action.click()
+    assert bench.session.wish == MtpWish("on")
+    assert why.property("state") == "against"
 
 
 def test_without_a_head_there_is_a_reason_and_nothing_to_press(bench: Bench) -> None:

@@ -88,9 +88,9 @@ def stored(shapes: Mapping[str, tuple[int, ...]], prefix: str = "mtp.", dtype: s
     return {prefix + name: (dtype, shape) for name, shape in shapes.items()}
 
 
-def write_safetensors(file: Path, tensors: Mapping[str, Stored]) -> Path:
+def write_safetensors(file: Path, tensors: Mapping[str, Stored], **metadata: str) -> Path:
     """A valid file of zeros."""
-    header: dict[str, Any] = {"__metadata__": {"format": "mlx"}}
+    header: dict[str, Any] = {"__metadata__": {"format": "mlx"} | metadata}
     end = 0
     for name, (dtype, shape) in tensors.items():
         start, end = end, end + WIDTH[dtype] * math.prod(shape)

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from engine.errors import ModelError
 from engine.model.capability import inspect
-from engine.model.families import FAMILIES, LOADED_AS, known_to_mlx_lm
+from engine.model.families import FAMILIES, LOADED_AS, UNDRIVEN, known_to_mlx_lm
 from tests.engine import folders
 from tests.engine.folders import (
     DENSE,
@@ -203,6 +203,20 @@ def test_another_kind_of_model_is_plain(tmp_path: Path) -> None:
     assert (capability.family, capability.head) == ("plain", None)
     assert capability.refusal is not None
     assert capability.refusal.code == "unsupported_family"
+
+
+@pytest.mark.parametrize(("model_type", "name"), [("nemotron_h", "Nemotron-H"), ("step3p5", "Step 3.5")])
+def test_a_family_that_is_known_but_not_driven_is_named(tmp_path: Path, model_type: str, name: str) -> None:
+    refusal = inspect(write_folder(tmp_path / "m", model_type=model_type)).refusal
+    assert refusal is not None
+    assert refusal.code == "unsupported_family"
+    assert refusal.sentence.startswith(f"Foreword cannot drive the MTP heads of {name} yet")
+
+
+def test_a_known_family_that_mlx_lm_cannot_open_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="family HY3 yet") as caught:
+        inspect(write_folder(tmp_path / "m", model_type="hy_v3"))
+    assert caught.value.report.code == "unsupported_model"
 
 
 def without(shapes: dict[str, tuple[int, ...]], name: str) -> dict[str, tuple[int, ...]]:
@@ -486,6 +500,75 @@ def test_no_bytes_are_more_than_a_file_that_cannot_be_read(tmp_path: Path, conte
     only_model_errors(folder)
 
 
+INDEX_NAMES = st.sampled_from(
+    [
+        *("model.safetensors.index.json", "model.safetensors", "model-00001-of-00001.safetensors", "config.json", "."),
+        *("..", "/etc/passwd", "sub/model.safetensors", "x" * 300, "a\0b", ""),
+    ]
+)
+
+
+@SETTINGS
+@given(
+    index=JSON
+    | st.fixed_dictionaries(
+        {"weight_map": JSON | st.dictionaries(st.text(max_size=8), INDEX_NAMES | JSON, max_size=4)},
+        optional={"metadata": JSON},
+    )
+)
+def test_no_index_is_more_than_a_folder_that_cannot_be_opened(tmp_path: Path, index: Any) -> None:
+    """Names that lead out of the folder, to the index itself, to what is no weight file, or nowhere."""
+    folder = write_folder(tmp_path / "m")
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+    only_model_errors(folder)
+
+
+def test_an_index_that_names_itself_is_not_followed_for_ever(tmp_path: Path) -> None:
+    folder = write_folder(tmp_path / "m")
+    name = "model.safetensors.index.json"
+    (folder / name).write_text(json.dumps({"weight_map": {"x": name}}))
+    assert inspect(folder).parameters == 19_648  # the names only say which files must be there
+    (folder / "model.safetensors").unlink()
+    assert code_of(folder) == "no_weights"
+
+
+def test_a_weight_file_that_is_a_link_to_itself(tmp_path: Path) -> None:
+    folder = write_folder(tmp_path / "m")
+    (folder / "model.safetensors").unlink()
+    (folder / "model.safetensors").symlink_to("model.safetensors")
+    assert code_of(folder) == "shard_missing"
+
+
+@SETTINGS
+@given(
+    sizes=st.dictionaries(
+        st.sampled_from([*folders.TEXT_CONFIG, *MOE]),
+        st.sampled_from([10**6, 10**18, 10**400, 1e308, -1e308, "9" * 400, 2**63]),
+        min_size=1,
+        max_size=4,
+    )
+)
+def test_huge_counts_in_a_config_cost_nothing(tmp_path: Path, sizes: dict[str, Any]) -> None:
+    folder = write_folder(tmp_path / "m", TARGET | stored(FUSED_MOE), model_type="qwen3_5_moe", text=MOE | sizes)
+    started = time.process_time()
+    only_model_errors(folder)
+    assert time.process_time() - started < 0.5
+
+
+@SETTINGS
+@given(
+    shape=st.lists(st.sampled_from([0, 1, 2, 10**9, 2**62, 10**30]), max_size=4),
+    offsets=st.lists(st.sampled_from([0, 8, 10**12, 2**63, 10**40]), min_size=2, max_size=2),
+    dtype=st.sampled_from(["F32", "BF16", "F4", "U32", "F6_E2M3"]),
+)
+def test_huge_shapes_in_a_header_cost_nothing(tmp_path: Path, shape: list[int], offsets: list[int], dtype: str) -> None:
+    folder = write_folder(tmp_path / "m")
+    (folder / "model.safetensors").write_bytes(entry(dtype, shape, offsets))
+    started = time.process_time()
+    only_model_errors(folder)
+    assert time.process_time() - started < 0.5
+
+
 # ---------------------------------------------------------------- the registry
 
 
@@ -502,7 +585,7 @@ def test_mlx_lm_has_the_models_that_the_registry_builds_on() -> None:
 
 
 def test_no_model_type_belongs_to_two_families() -> None:
-    types = [model_type for family in FAMILIES for model_type in family.model_types]
+    types = [model_type for family in (*FAMILIES, *UNDRIVEN) for model_type in family.model_types]
     assert len(types) == len(set(types))
 
 

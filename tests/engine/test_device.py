@@ -1,5 +1,7 @@
 """Which chip this is, from the strings that systems give."""
 
+import platform
+
 import pytest
 
 from engine.device import clean_name, generation_of, is_apple, parse_cpuinfo, probe
@@ -82,3 +84,9 @@ def test_this_machine_can_be_probed() -> None:
     assert device.memory > 1 << 30
     assert (device.generation, device.gpu, device.working_set) == (14, True, 11 << 30)
     assert not probe("x86_64").gpu
+
+
+def test_where_mlx_was_not_asked_it_computes_on_the_gpu_of_an_apple_chip_alone() -> None:
+    apple = platform.system() == "Darwin" and platform.machine() == "arm64"
+    assert probe().gpu == apple
+    assert not probe("").gpu

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from engine.policy import AUTO_DEPTH, CHIPS, chip_rows, decide, weights_of
-from engine.types import Capability, Device, HeadInfo, MtpWish, Refusal
+from engine.policy import AUTO_DEPTH, CHIPS, LEAST_DRAFTS, chip_rows, decide, verdict, weights_of
+from engine.types import Capability, Device, HeadInfo, HeadOrigin, MtpWish, PositionCount, Refusal
 
 LINUX = Device("AMD EPYC 7763", None, 64 << 30, None, False, "Linux")
 
@@ -27,8 +27,18 @@ ABLE = Capability(
     quantisation="4-bit",
     recurrent=True,
     cache_kinds=("recurrent", "kv"),
-    head=HeadInfo("mtp.safetensors", 1, 131_000_000, "4-bit"),
+    head=HeadInfo(
+        source="mtp.safetensors",
+        count=1,
+        bytes=131_000_000,
+        quantisation="4-bit",
+        norm_convention="by_value",
+        fingerprint="00112233445566aa",
+        origin="recorded",
+        trial=PositionCount(12, 11),
+    ),
     refusal=None,
+    fingerprint="bb00112233445566",
 )
 HEADLESS = replace(
     ABLE, head=None, refusal=Refusal("missing_head_weights", "This download has no MTP weights, so it writes slowly.")
@@ -138,6 +148,78 @@ def test_dp06_depth_is_clamped_to_what_the_model_has(wished: int | None, most: i
     assert (decision.depth, decision.receipt.depth_source) == (depth, source)
 
 
+# ---------------------------------------------------------------- what the head's trial says
+
+
+def with_trial(origin: HeadOrigin, trial: PositionCount | None) -> Capability:
+    assert ABLE.head is not None
+    return replace(ABLE, head=replace(ABLE.head, origin=origin, trial=trial))
+
+
+@pytest.mark.parametrize(
+    ("origin", "accepted", "cause"),
+    [
+        ("embedded", 0, "norm weights were probably read wrongly"),
+        ("recorded", 0, "norm weights were probably read wrongly"),
+        ("embedded", 9, "trained for another version"),
+        ("unproven", 9, "made for another model"),
+    ],
+)
+def test_e02_a_head_that_hardly_ever_agrees_is_off_and_the_likely_cause_is_said(
+    origin: HeadOrigin, accepted: int, cause: str
+) -> None:
+    decision = decide(M4, with_trial(origin, PositionCount(32, accepted)), MtpWish())
+    assert decision.mode == "plain"
+    assert decision.receipt.refusal is not None
+    assert decision.receipt.refusal.code == "low_acceptance"
+    where = "in this model" if origin == "embedded" else "in mtp.safetensors"
+    assert decision.sentence.startswith(f"Off: only {accepted} of 32 drafts of the MTP head {where} were accepted")
+    assert cause in decision.sentence
+
+
+def test_the_users_on_beats_a_bad_trial_and_says_so() -> None:
+    decision = decide(M4, with_trial("embedded", PositionCount(40, 1)), MtpWish("on"))
+    assert (decision.mode, decision.against_advice) == ("mtp", True)
+    assert decision.sentence == (
+        "On because you asked: only 1 of 40 drafts of the MTP head in this model were accepted when it was tried; its "
+        "norm weights were probably read wrongly. Auto would leave MTP off."
+    )
+    assert decision.receipt.refusal is None
+
+
+def test_dp12_no_head_fails_on_a_few_drafts() -> None:
+    for evaluated in range(LEAST_DRAFTS):
+        assert decide(M4, with_trial("embedded", PositionCount(evaluated, 0)), MtpWish()).mode == "mtp"
+    assert decide(M4, with_trial("embedded", PositionCount(LEAST_DRAFTS, 0)), MtpWish()).mode == "plain"
+
+
+def test_a_head_passes_early_only_where_the_rest_could_all_fail() -> None:
+    for evaluated in range(LEAST_DRAFTS + 1):
+        for accepted in range(evaluated + 1):
+            early = verdict(PositionCount(evaluated, accepted))
+            if evaluated == LEAST_DRAFTS:
+                assert early is not None
+            elif early is not None:
+                assert early is verdict(PositionCount(LEAST_DRAFTS, accepted)) is True
+
+
+@pytest.mark.parametrize("trial", [None, PositionCount(0, 0), PositionCount(31, 2)])
+def test_a_sidecar_of_unknown_origin_waits_for_its_trial(trial: PositionCount | None) -> None:
+    decision = decide(M4, with_trial("unproven", trial), MtpWish())
+    assert decision.mode == "plain"
+    assert decision.receipt.refusal is not None
+    assert decision.receipt.refusal.code == "unvalidated_sidecar"
+    assert decide(M4, with_trial("unproven", trial), MtpWish("on")).against_advice
+    assert decide(M4, with_trial("recorded", trial), MtpWish()).mode == "mtp"
+
+
+def test_a_sidecar_that_passed_its_trial_is_trusted() -> None:
+    assert decide(M4, with_trial("unproven", PositionCount(14, 11)), MtpWish()).mode == "mtp"
+
+
+# ---------------------------------------------------------------- the receipt
+
+
 def test_the_receipt_is_complete_json() -> None:
     receipt = json.loads(json.dumps(decide(M4, ABLE, MtpWish("auto", 3)).receipt.to_json()))
     assert receipt == {
@@ -145,7 +227,17 @@ def test_the_receipt_is_complete_json() -> None:
         "requested": {"method": "mtp", "depth": 3, "override": "auto"},
         "resolved": {"mode": "mtp", "drafter": "mtp_chain", "depth": 3},
         "family": "qwen3_5",
-        "head": {"source": "mtp.safetensors", "count": 1, "bytes": 131_000_000, "quantisation": "4-bit"},
+        "head": {
+            "source": "mtp.safetensors",
+            "count": 1,
+            "bytes": 131_000_000,
+            "quantisation": "4-bit",
+            "norm_convention": "by_value",
+            "fingerprint": "00112233445566aa",
+            "target_fingerprint": "bb00112233445566",
+            "origin": "recorded",
+            "trial": {"evaluated": 12, "accepted": 11},
+        },
         "shape": {"batch": 1, "recurrent": True, "cache_kinds": ["recurrent", "kv"]},
         "hardware_gate": {"device": "Apple M4", "generation": 16, "rule": "bandwidth_bound", "allows": True},
         "exactness": "token_identical_up_to_ties",

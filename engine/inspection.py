@@ -1,0 +1,70 @@
+"""A model by name -> what it can do and the receipt that a reply would get, without loading a weight.
+
+The same three steps as when a model is loaded and answers: the capability of its folder, what is remembered of its
+head's trial, the policy. Nothing here imports MLX.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from engine import device, policy
+from engine.errors import ModelError
+from engine.library.local import display_name, resolve
+from engine.model import capability
+from engine.trials import with_refusal, with_trial
+from engine.types import Capability, Decision, Device, ErrorReport, MtpWish, Receipt
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """What was found. `decision` is None where the model cannot be opened, and `error` then says why; `capability` is
+    None too, unless the model is only too large."""
+
+    name: str
+    device: Device
+    capability: Capability | None
+    decision: Decision | None
+    receipt: Receipt
+    error: ErrorReport | None = None
+
+
+def inspect(model: str, head: str | None = None, wish: MtpWish | None = None) -> Inspection:
+    """Look at "guide", a folder, or a repo id that is on disk, with a head from elsewhere if one is named.
+
+    `wish` is what a reply would be asked for; by default Auto. Every fault of a folder becomes a refusal in the
+    receipt; nothing is raised for one.
+    """
+    wish = wish or MtpWish()
+    machine = device.probe()
+    found = None
+    try:
+        folder = resolve(model)
+        found = capability_now(folder, None if head is None else Path(head).expanduser())
+        refuse_too_large(found, machine)
+    except ModelError as error:
+        report = error.report
+        return Inspection(model, machine, found, None, policy.refused(machine, report, wish), report)
+    decision = policy.decide(machine, found, wish)
+    return Inspection(display_name(folder), machine, found, decision, decision.receipt)
+
+
+def capability_now(folder: Path, head: Path | None = None) -> Capability:
+    """The capability of a folder, with what is remembered of its head. Raises ModelError as `capability.inspect`."""
+    return with_refusal(with_trial(capability.inspect(folder, head)))
+
+
+def refuse_too_large(capability: Capability, device: Device) -> None:
+    """A model that does not fit would not fail: the whole machine would stand still, moving memory to disk and back.
+
+    Raises ModelError (too_large). Where Metal was not asked for its limit, all of the machine's memory counts.
+    """
+    has = device.memory if device.working_set is None else device.working_set
+    needs = capability.bytes + (0 if capability.head is None else capability.head.bytes)
+    if needs > has:
+        raise ModelError(
+            "too_large",
+            f"This model needs {needs / 1e9:.1f} GB of memory, and {device.name} has {has / 1e9:.1f} GB for it.",
+            next_step="Choose a smaller model, or one with fewer bits.",
+        )

@@ -1,0 +1,119 @@
+"""What came out when a head was loaded and tried with a target, remembered on this computer for the next time.
+
+One small JSON file in the user's cache folder, which may be deleted at any time: then heads are tried again. What
+cannot be read in it is taken for not there, and a folder that cannot be written costs nothing but another trial.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import platformdirs
+
+from engine.model.refusals import RefusalCode
+from engine.types import Capability, PositionCount, Refusal
+
+MOST = 500
+"""Pairs that are remembered. The oldest go first."""
+
+
+def trials_file() -> Path:
+    """Where trials are remembered. `FOREWORD_HOME` moves it, as it moves everything else."""
+    home = os.environ.get("FOREWORD_HOME")
+    folder = Path(home).expanduser() if home else platformdirs.user_cache_path("Foreword", appauthor=False)
+    return folder / "trials.json"
+
+
+def with_trial(capability: Capability) -> Capability:
+    """The capability with what is remembered of its head and target; as it is where that is nothing."""
+    key = _key(capability)
+    trial = _counts(_read().get(key)) if key else None
+    return capability if trial is None else tried(capability, trial)
+
+
+def with_refusal(capability: Capability) -> Capability:
+    """The capability with what its head was refused for when it was last loaded, after its headers had looked right;
+    as it is where it was not."""
+    key = _key(capability)
+    refusal = _refusal(_read().get(key)) if key else None
+    return capability if refusal is None else replace(capability, head=None, refusal=refusal)
+
+
+def tried(capability: Capability, trial: PositionCount) -> Capability:
+    """The capability of a model whose head has been tried."""
+    head = capability.head
+    return capability if head is None else replace(capability, head=replace(head, trial=trial))
+
+
+def remember(capability: Capability) -> None:
+    """Keep the trial of this head with this target, if it had one, in place of whatever was known of them."""
+    if capability.head is not None and (trial := capability.head.trial) is not None:
+        _keep(_key(capability), {"evaluated": trial.evaluated, "accepted": trial.accepted})
+
+
+def remember_refusal(capability: Capability, refusal: Refusal) -> None:
+    """Keep that the head of this capability, read from headers alone, was refused when its weights were read."""
+    _keep(_key(capability), {"refusal": {"code": refusal.code, "sentence": refusal.sentence}})
+
+
+def _keep(key: str, entry: Mapping[str, Any]) -> None:
+    if key:
+        known = _read()
+        known.pop(key, None)
+        known[key] = entry
+        _write(dict(list(known.items())[-MOST:]))
+
+
+def _key(capability: Capability) -> str:
+    head = capability.head
+    return (
+        f"{head.fingerprint}:{capability.fingerprint}" if head and head.fingerprint and capability.fingerprint else ""
+    )
+
+
+def _counts(entry: object) -> PositionCount | None:
+    if not isinstance(entry, Mapping):
+        return None
+    evaluated, accepted = entry.get("evaluated"), entry.get("accepted")
+    if type(evaluated) is not int or type(accepted) is not int or not 0 <= accepted <= evaluated:
+        return None
+    return PositionCount(evaluated, accepted)
+
+
+def _refusal(entry: object) -> Refusal | None:
+    kept = entry.get("refusal") if isinstance(entry, Mapping) else None
+    if not isinstance(kept, Mapping):
+        return None
+    code, sentence = kept.get("code"), kept.get("sentence")
+    if not isinstance(code, str) or code not in set(RefusalCode) or not isinstance(sentence, str) or not sentence:
+        return None
+    return Refusal(RefusalCode(code), sentence)
+
+
+def _read() -> dict[str, Any]:
+    try:
+        content = json.loads(trials_file().read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
+def _write(content: Mapping[str, Any]) -> None:
+    """All of it or nothing: the file is written beside its place and then moved there."""
+    file = trials_file()
+    beside = ""
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        handle, beside = tempfile.mkstemp(dir=file.parent, prefix=file.name)
+        with os.fdopen(handle, "w", encoding="utf-8") as stream:
+            json.dump(content, stream, indent=1)
+        os.replace(beside, file)
+    except OSError:
+        if beside:
+            Path(beside).unlink(missing_ok=True)
