@@ -139,7 +139,7 @@ def _head(family: Family | None, files: ModelFiles, head: Path | None) -> tuple[
 
 
 def _head_info(found: HeadFiles, words: str) -> HeadInfo:
-    blocks = {match[1] for name in found.pieces if (match := re.match(r"layers\.(\d+)\.", name))}
+    blocks = {match[1] if (match := re.match(r"layers\.(\d+)\.", name)) else "0" for name in found.pieces}
     return HeadInfo(source=found.source, count=len(blocks), bytes=found.bytes, quantisation=words)
 
 

@@ -186,8 +186,8 @@ def _sidecar(family: Family, path: Path, files: list[Path]) -> HeadFiles | None:
 # ---------------------------------------------------------------- name
 
 
-_NUMBERED = re.compile(r"(.*\.mlp\.)experts\.(\d+)\.(\w+_proj)\.(weight|scales|biases)")
-_FUSED = re.compile(r"(.*\.mlp\.)experts\.(gate_up_proj|down_proj)(?:\.(weight|scales|biases))?")
+_NUMBERED = re.compile(r"((?:.*\.)?mlp\.)experts\.(\d+)\.(\w+_proj)\.(weight|scales|biases)")
+_FUSED = re.compile(r"((?:.*\.)?mlp\.)experts\.(gate_up_proj|down_proj)(?:\.(weight|scales|biases))?")
 
 
 def name_pieces(stored: Mapping[str, Tensor]) -> dict[str, Piece]:
@@ -232,7 +232,8 @@ def check(family: Family, config: Mapping[str, Any], head: HeadFiles) -> dict[st
         known.add(key)
         piece = head.pieces.get(key)
         if piece is None:
-            missing.append(key)
+            if not tensor.optional:
+                missing.append(key)
             continue
         layer = key.removesuffix(".weight")
         if tensor.kind == "linear" and f"{layer}.scales" in head.pieces:
@@ -255,7 +256,7 @@ def check(family: Family, config: Mapping[str, Any], head: HeadFiles) -> dict[st
         for what, names in (("missing", missing), ("wrong", wrong), ("unknown", unknown))
         if names
     )
-    if missing and len(missing) == len(contract):
+    if len(missing) == sum(not tensor.optional for tensor, _ in contract.values()):
         raise HeadError(
             RefusalCode.MISSING_HEAD_WEIGHTS, f"{_the_head(head)} holds none of the weights it needs.", detail
         )
