@@ -238,6 +238,30 @@ _ROUTED = {
 }
 
 
+# ---------------------------------------------------------------- GLM-4.7-Flash, DeepSeek-V3
+
+
+def _latent_layer(weights: Weights, key: str, shape: Shape, noise: float, index: int) -> None:
+    _latent_attention(weights, f"{key}.self_attn", shape, _mixer(noise))
+    _dense_or_routed(weights, f"{key}.mlp", shape, _feed(noise), index)
+    _block_norms(weights, key, shape, 1.0)
+
+
+def _latent_attention(weights: Weights, key: str, shape: Shape, gain: float) -> None:
+    H, heads, sizes = shape.hidden, shape.heads, _LATENT
+    content, turning, value = sizes["qk_nope_head_dim"], sizes["qk_rope_head_dim"], sizes["v_head_dim"]
+    weights.linear(f"{key}.q_a_proj", sizes["q_lora_rank"], H)
+    weights.norm(f"{key}.q_a_layernorm", sizes["q_lora_rank"], 1.0)
+    weights.linear(f"{key}.q_b_proj", heads * (content + turning), sizes["q_lora_rank"], 2.0)
+    weights.linear(f"{key}.kv_a_proj_with_mqa", sizes["kv_lora_rank"] + turning, H)
+    weights.norm(f"{key}.kv_a_layernorm", sizes["kv_lora_rank"], 1.0)
+    weights.linear(f"{key}.kv_b_proj", heads * (content + value), sizes["kv_lora_rank"])
+    weights.linear(f"{key}.o_proj", H, heads * value, gain / 0.7)
+
+
+_LATENT = {"q_lora_rank": 24, "kv_lora_rank": 40, "qk_nope_head_dim": 16, "qk_rope_head_dim": 8, "v_head_dim": 32}
+
+
 # ---------------------------------------------------------------- MiMo
 
 
@@ -259,6 +283,7 @@ def _mimo_head(weights: Weights, shape: Shape, noise: float, embedding: mx.array
 # ----------------------------------------------------------------
 
 EXPERTS = Shape(layers=3, intermediate=32, experts=8)
+LATENT_EXPERTS = Shape(layers=3, intermediate=32, experts=8, kv_heads=2)
 
 RECIPES = {
     "qwen3_next": Recipe(
@@ -297,6 +322,18 @@ RECIPES = {
             "partial_rotary_factor": 0.5,
         }
         | _ROUTED,
+    ),
+    "glm4_moe_lite": Recipe(
+        LATENT_EXPERTS,
+        _latent_layer,
+        _nextn_head(_latent_layer),
+        {"moe_intermediate_size": 32} | _LATENT | _ROUTED,
+    ),
+    "deepseek_v3": Recipe(
+        LATENT_EXPERTS,
+        _latent_layer,
+        _nextn_head(_latent_layer),
+        {"moe_intermediate_size": 32} | _LATENT | _ROUTED | {"n_group": 4, "topk_group": 2},
     ),
     "mimo": Recipe(Shape(layers=3), _mimo_layer, _mimo_head, {"head_dim": 32, "num_nextn_predict_layers": 1}),
 }

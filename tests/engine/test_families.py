@@ -1,22 +1,32 @@
 """Every other family of the registry, end to end: found, loaded, driven, and never a different word."""
 
+import contextlib
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
 import mlx.core as mx
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from mlx.utils import tree_flatten
 from mlx_lm import load as stock_load
 from mlx_lm.generate import generate_step
+from mlx_lm.models import cache as stock_cache
+from mlx_lm.models.mla import MultiLinear
 from mlx_lm.utils import load_model
 
-from engine.model.capability import inspect
+from engine.decode.sample import Chooser
+from engine.errors import ModelError
+from engine.model.capability import capability_of, inspect, read_folder
 from engine.model.families import FAMILIES
 from engine.model.load import load
+from engine.model.mla import ABSORBED_ROWS
 from engine.policy import decide
 from engine.types import Device, MtpWish, Sampling
+from tests import family_reference, reference
 from tests.checkpoints import HeadPlace
 from tests.engine.test_identity import SEED, Text, Writer, on_the_cpu, tie  # noqa: F401
 from tests.families import RECIPES, build
@@ -100,6 +110,23 @@ def test_acceptance_is_neither_perfect_nor_hopeless(writer_of: Callable[[str], F
 
 
 @each_family
+@pytest.mark.parametrize("setting", ["greedy", "T 0.7, top-k, top-p"])
+def test_each_round_accepts_what_the_reference_accepts(
+    writer_of: Callable[[str], FamilyWriter], family: str, setting: str
+) -> None:
+    """So the head is fed, wired and read as it was built to be, and sees nothing left over from rejected drafts."""
+    writer, chooser = writer_of(family), Chooser(SETTINGS[setting], [SEED])
+
+    def choose(logits: mx.array, tokens: list[int]) -> int:
+        return int(chooser.choose(logits[None, None], [len(tokens)], None).item())
+
+    naive = reference.generate(family_reference.load(writer.folder), writer.prompt, 30, 3, choose)
+    written = writer.written(setting, 3)
+    assert naive.tokens == written.tokens[: len(naive.tokens)]
+    assert naive.accepted == [stats.accepted for stats in written.rounds[: len(naive.accepted)]]
+
+
+@each_family
 def test_plain_greedy_is_mlx_lms_own(writer_of: Callable[[str], FamilyWriter], tmp_path: Path, family: str) -> None:
     """Held against the same checkpoint without a head, since not every stock loader survives one."""
     stock, _ = stock_load(str(build(tmp_path, family, head="none")))
@@ -146,7 +173,7 @@ def test_a_converted_model_with_its_head_inside_writes_the_same(
     assert [stats.accepted for stats in converted.rounds] == [stats.accepted for stats in original.rounds]
 
 
-@pytest.mark.parametrize("family", ["glm4_moe"])
+@pytest.mark.parametrize("family", ["glm4_moe", "glm4_moe_lite", "deepseek_v3"])
 def test_a_head_without_a_vocabulary_of_its_own_uses_the_targets(tmp_path: Path, family: str) -> None:
     own = load(build(tmp_path / "own", family), None, quiet)
     shared = load(build(tmp_path / "shared", family, own_vocabulary=False), None, quiet)
@@ -157,6 +184,82 @@ def test_a_head_without_a_vocabulary_of_its_own_uses_the_targets(tmp_path: Path,
     assert mx.array_equal(shared.head.logits(hidden), shared.target.logits(hidden))
     assert not mx.allclose(own.head.embed(tokens), shared.head.embed(tokens), atol=0.1)
     assert not mx.allclose(own.head.logits(hidden), shared.head.logits(hidden), atol=0.1)
+
+
+@pytest.mark.parametrize("family", RECIPES)
+def test_a_head_that_does_not_fit_is_refused_by_name(tmp_path: Path, family: str) -> None:
+    folder = build(tmp_path, family, head="sidecar")
+    stored = mx.load(str(folder / "mtp.safetensors"))
+    assert isinstance(stored, dict)
+    name = next(key for key in stored if key.endswith("o_proj.weight"))
+    cut = {key: mx.contiguous(array[:-1]) if key == name else array for key, array in stored.items()}
+    left = {key: array for key, array in stored.items() if key != name}
+    for tensors, code in ((cut, "incompatible_sidecar"), (left, "missing_head_weights")):
+        mx.save_safetensors(str(folder / "mtp.safetensors"), tensors)
+        refusal = inspect(folder).refusal
+        assert refusal is not None
+        assert refusal.code == code
+        assert name in refusal.sentence
+
+
+# ---------------------------------------------------------------- latent attention
+
+
+LATENT = ("glm4_moe_lite", "deepseek_v3")
+
+
+@pytest.mark.parametrize("family", LATENT)
+@pytest.mark.parametrize("rows", [1, 2, 5, ABSORBED_ROWS, ABSORBED_ROWS + 1])
+def test_absorbed_rows_are_what_mlx_lm_makes_of_them(
+    writer_of: Callable[[str], FamilyWriter], family: str, rows: int
+) -> None:
+    """Behind a context of 40 tokens, in one forward; mlx-lm expands the cache for all but a single row."""
+    ours = writer_of(family).model.target
+    stock = family_reference.load(writer_of(family).folder).target
+    tokens = mx.array([[256 + 7 * i % 250 for i in range(40 + rows)]])
+    caches, theirs = ours.make_caches(), [stock_cache.KVCache() for _ in stock.layers]
+    ours.hidden(tokens[:, :40], caches)
+    stock(tokens[:, :40], theirs)
+    found = ours.logits(ours.hidden(tokens[:, 40:], caches))
+    assert mx.allclose(found, stock(tokens[:, 40:], theirs), atol=1e-4)
+
+
+@pytest.mark.parametrize("family", LATENT)
+def test_few_rows_never_expand_the_cache(
+    writer_of: Callable[[str], FamilyWriter], family: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The cost of a verify must not hang on keys and values of every head for the whole context."""
+    expanded: list[bool] = []
+    project = MultiLinear.__call__
+
+    def watched(self: MultiLinear, x: mx.array, transpose: bool = True) -> mx.array:
+        expanded.append(not transpose)
+        return project(self, x, transpose)
+
+    monkeypatch.setattr(MultiLinear, "__call__", watched)
+    target, head = writer_of(family).model.target, writer_of(family).model.head
+    assert head is not None
+    for rows in (ABSORBED_ROWS, ABSORBED_ROWS + 1):
+        expanded.clear()
+        hidden = target.hidden(mx.full((1, rows), 300), target.make_caches())
+        head(hidden, head.embed(mx.full((1, rows), 300)), head.make_caches())
+        assert any(expanded) is (rows > ABSORBED_ROWS)
+
+
+@pytest.mark.parametrize("family", LATENT)
+def test_sequences_of_different_lengths_do_not_see_each_other(
+    writer_of: Callable[[str], FamilyWriter], family: str
+) -> None:
+    target = writer_of(family).model.target
+    texts = [[300, 310, 320, 330, 340], [350, 360, 370, 300, 310]]
+    caches = target.make_caches()
+    caches.begin()
+    target.hidden(mx.array([text[:3] for text in texts]), caches)
+    caches.commit([3, 1])
+    both = target.hidden(mx.array([texts[0][3:], texts[1][1:3]]), caches)
+    alone = [target.hidden(mx.array([text[:5]]), target.make_caches())[0] for text in texts]
+    assert mx.allclose(both[0], alone[0][3:5], atol=1e-4)
+    assert mx.allclose(both[1], alone[1][1:3], atol=1e-4)
 
 
 # ---------------------------------------------------------------- what is said of it
@@ -180,6 +283,25 @@ def test_a_head_is_counted_and_found(tmp_path: Path, family: str, head: HeadPlac
         assert capability.refusal is not None
         assert capability.refusal.code == "missing_head_weights"
         assert capability.parameters == inspect(build(tmp_path / "with", family)).parameters
+
+
+JSON = (
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=4) | st.lists(st.integers(), max_size=2)
+)
+
+
+@each_family
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(data=st.data())
+def test_no_config_is_more_than_a_folder_that_cannot_be_opened(
+    writer_of: Callable[[str], FamilyWriter], family: str, data: st.DataObject
+) -> None:
+    config = json.loads((writer_of(family).folder / "config.json").read_text())
+    fields = sorted(set(config) - {"model_type"})
+    changed = config | data.draw(st.dictionaries(st.sampled_from(fields), JSON, max_size=3))
+    files = replace(read_folder(writer_of(family).folder), config=changed)
+    with contextlib.suppress(ModelError):
+        assert capability_of(files).family == family
 
 
 def test_every_family_has_a_fixture() -> None:
