@@ -72,8 +72,7 @@ def build(
         added = {key: tensor for key, tensor in added.items() if not key.endswith(VOCABULARY)}
     write_weights(folder, target | added if head == "embedded" else target, 1, "hf")
     if head == "sidecar":
-        prefix = next(prefix for prefix in _prefixes(shape) if all(key.startswith(prefix) for key in added))
-        bare = {key.removeprefix(prefix): tensor for key, tensor in added.items()}
+        bare = {key.removeprefix(prefix_of(family)): tensor for key, tensor in added.items()}
         mx.save_safetensors(str(folder / "mtp.safetensors"), bare)
     (folder / "config.json").write_text(json.dumps(_config(family, recipe, vocab), indent=1))
     words.write(folder, vocab, CONTEXT)
@@ -83,8 +82,10 @@ def build(
 VOCABULARY = (".embed_tokens.weight", "shared_head.head.weight")
 
 
-def _prefixes(shape: Shape) -> tuple[str, ...]:
-    return ("mtp.", "model.mtp_layers.0.", f"model.layers.{shape.layers}.")
+def prefix_of(family: str) -> str:
+    """What stands before the keys of the family's head."""
+    behind = f"model.layers.{RECIPES[family].shape.layers}."
+    return {"qwen3_next": "mtp.", "mimo": "model.mtp_layers.0."}.get(family, behind)
 
 
 def _vocabulary(weights: Weights, shape: Shape, ring: list[int]) -> tuple[mx.array, mx.array]:

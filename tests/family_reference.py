@@ -14,7 +14,7 @@ import mlx.core as mx
 from mlx import nn
 from mlx_lm.models.base import create_causal_mask
 
-from tests import reference
+from tests import families, reference
 
 ENDS = {
     "qwen3_next": ("pre_fc_norm_embedding", "pre_fc_norm_hidden", "fc", "norm"),
@@ -75,7 +75,7 @@ def load(folder: Path) -> Model:
     config = json.loads((folder / "config.json").read_text())
     family, layers = config["model_type"], config["num_hidden_layers"]
     stored = mx.load(str(folder / "model.safetensors"))
-    prefix = {"qwen3_next": "mtp.", "mimo": "model.mtp_layers.0."}.get(family, f"model.layers.{layers}.")
+    prefix = families.prefix_of(family)
     head = {key.removeprefix(prefix): array for key, array in stored.items() if key.startswith(prefix)}
     target = {key: array for key, array in stored.items() if not key.startswith(prefix)}
 

@@ -29,7 +29,7 @@ from engine.types import Device, MtpWish, Sampling
 from tests import family_reference, reference
 from tests.checkpoints import HeadPlace
 from tests.engine.test_identity import SEED, Text, Writer, on_the_cpu, tie  # noqa: F401
-from tests.families import RECIPES, build
+from tests.families import RECIPES, build, prefix_of
 
 RECEIPTS = Path(__file__).with_name("receipts")
 M4 = Device("Apple M4", 16, 32 << 30, 24 << 30, True, "Darwin")
@@ -161,11 +161,8 @@ def test_a_converted_model_with_its_head_inside_writes_the_same(
     stored = mx.load(str(folder / "model.safetensors"))
     assert isinstance(stored, dict)
     plain, _ = load_model(build(tmp_path / "plain", family, head="none"))
-    prefix = {"qwen3_next": "mtp.", "mimo": "model.mtp_layers.0."}.get(
-        family, f"model.layers.{RECIPES[family].shape.layers}."
-    )
     tensors = dict(tree_flatten(plain.parameters()))
-    tensors |= {prefix + key: array for key, array in head_arrays(folder).items()}
+    tensors |= {prefix_of(family) + key: array for key, array in head_arrays(folder).items()}
     mx.save_safetensors(str(folder / "model.safetensors"), tensors)
     converted = FamilyWriter(folder).write(2, Sampling(), max_tokens=20)
     original = writer_of(family).write(2, Sampling(), max_tokens=20)
