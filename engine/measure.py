@@ -270,7 +270,7 @@ class _Runs:
         counters = Counters()
         target, head = self._target, self._head
         outcome = generate(
-            Conversation(target, None if head is None else lambda: MtpChain(target, head)),
+            Conversation(target, None if head is None else lambda: MtpChain(head)),
             target,
             Task(
                 prompt=prompt.tokens,
@@ -351,7 +351,7 @@ class StepTimer:
         self._hidden = hidden[:, -1:]
         if head is not None:
             self._head_caches = head.make_caches()
-            mx.eval(head(hidden[:, :-1], target.embed(whole[:, 1:]), self._head_caches))
+            mx.eval(head(hidden[:, :-1], head.embed(whole[:, 1:]), self._head_caches))
         mx.eval(self._hidden)
         self._rows_ms: list[list[float]] = [[] for _ in range(rows)]
         self._head_ms: list[float] = []
@@ -381,8 +381,8 @@ class StepTimer:
 
     def _one_head_ms(self, head: Head) -> float:
         self._head_caches.begin()
-        hidden = head(self._hidden, self._target.embed(self._rows[:, :1]), self._head_caches)
-        ms = self._timed(self._target.logits(hidden), 1)
+        hidden = head(self._hidden, head.embed(self._rows[:, :1]), self._head_caches)
+        ms = self._timed(head.logits(hidden), 1)
         self._head_caches.commit([0])
         return ms
 

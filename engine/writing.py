@@ -38,7 +38,7 @@ Emit = Callable[[Event], None]
 def blank_conversation(model: LoadedModel) -> Conversation:
     """A conversation that knows nothing yet, with the model's own head as drafter where it has one."""
     head = model.head
-    return Conversation(model.target, None if head is None else lambda: MtpChain(model.target, head))
+    return Conversation(model.target, None if head is None else lambda: MtpChain(head))
 
 
 class TextOutput:

@@ -116,9 +116,9 @@ def build(
     vocab = words.vocabulary(shape.vocab)
     weights = Weights(seed, dtype)
     ring = ring_of(vocab, seed)
-    _target(weights, shape, _disturbance(shape, margin, len(ring)), ring)
+    _target(weights, shape, disturbance(shape, margin, len(ring)), ring)
     if head != "none":
-        _head(weights, shape, _disturbance(shape, margin * HEAD_MARGIN, len(ring)))
+        _head(weights, shape, disturbance(shape, margin * HEAD_MARGIN, len(ring)))
     tensors = weights.tensors
     if layout == "mlx":
         tensors = _converted(tensors)
@@ -126,7 +126,7 @@ def build(
     if aside:
         bare = {key.partition("mtp.")[2]: tensor for key, tensor in aside.items()}
         mx.save_safetensors(str(folder / SIDECAR), bare, {"format": "mlx" if layout == "mlx" else "pt"})
-    _write_weights(folder, tensors, shards, layout)
+    write_weights(folder, tensors, shards, layout)
     (folder / "config.json").write_text(json.dumps(_config(shape, vocab, dtype), indent=1))
     ends = [vocab[words.IM_END], vocab[words.END_OF_TEXT]]
     (folder / "generation_config.json").write_text(json.dumps({"eos_token_id": ends, "do_sample": False}))
@@ -141,7 +141,7 @@ def ring_of(vocab: dict[str, int], seed: int) -> list[int]:
     return [token for unit in units for token in unit]
 
 
-def _disturbance(shape: Shape, margin: float, choices: int) -> float:
+def disturbance(shape: Shape, margin: float, choices: int) -> float:
     """Size of what the layers add, in embeddings' own size.
 
     With a disturbance of size n the next word's logit is sqrt(H / (1 + n^2)) deviations of all words' logits, and the
@@ -184,18 +184,18 @@ def _layer(weights: Weights, key: str, shape: Shape, noise: float, *, attention:
     """
     mixer, feed = noise * math.sqrt(0.8 / shape.layers), noise * math.sqrt(0.2 / shape.layers)
     if attention:
-        _attention(weights, f"{key}.self_attn", shape, mixer)
+        gated_attention(weights, f"{key}.self_attn", shape, mixer)
     else:
         _delta_net(weights, f"{key}.linear_attn", shape, mixer)
     if shape.experts:
         _experts(weights, f"{key}.mlp", shape, feed)
     else:
-        _feed_forward(weights, f"{key}.mlp", shape, feed)
+        feed_forward(weights, f"{key}.mlp", shape, feed)
     weights.norm(f"{key}.input_layernorm", shape.hidden)
     weights.norm(f"{key}.post_attention_layernorm", shape.hidden)
 
 
-def _attention(weights: Weights, key: str, shape: Shape, gain: float) -> None:
+def gated_attention(weights: Weights, key: str, shape: Shape, gain: float) -> None:
     H, queries, keys = shape.hidden, shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
     weights.linear(f"{key}.q_proj", 2 * queries, H)  # each head's query and its output gate
     weights.linear(f"{key}.k_proj", keys, H)
@@ -221,7 +221,7 @@ def _delta_net(weights: Weights, key: str, shape: Shape, gain: float) -> None:
     weights.linear(f"{key}.out_proj", H, shape.value_size, gain / 0.6)  # silu gates halve their input
 
 
-def _feed_forward(weights: Weights, key: str, shape: Shape, gain: float) -> None:
+def feed_forward(weights: Weights, key: str, shape: Shape, gain: float) -> None:
     weights.linear(f"{key}.gate_proj", shape.intermediate, shape.hidden)
     weights.linear(f"{key}.up_proj", shape.intermediate, shape.hidden)
     weights.linear(f"{key}.down_proj", shape.hidden, shape.intermediate, gain / 0.6)
@@ -232,7 +232,7 @@ def _experts(weights: Weights, key: str, shape: Shape, gain: float) -> None:
     weights.linear(f"{key}.gate", E, H)
     weights.put(f"{key}.experts.gate_up_proj", weights.draw(E, 2 * I, H, scale=1 / math.sqrt(H)))
     weights.put(f"{key}.experts.down_proj", weights.draw(E, H, I, scale=gain / 0.6 / math.sqrt(I)))
-    _feed_forward(weights, f"{key}.shared_expert", shape, gain)
+    feed_forward(weights, f"{key}.shared_expert", shape, gain)
     weights.linear(f"{key}.shared_expert_gate", 1, H)
 
 
@@ -259,7 +259,7 @@ def _converted(tensors: dict[str, mx.array]) -> dict[str, mx.array]:
     return converted
 
 
-def _write_weights(folder: Path, tensors: dict[str, mx.array], shards: int, layout: Layout) -> None:
+def write_weights(folder: Path, tensors: dict[str, mx.array], shards: int, layout: Layout) -> None:
     metadata = {"format": "mlx" if layout == "mlx" else "pt"}
     if shards == 1:
         mx.save_safetensors(str(folder / "model.safetensors"), tensors, metadata)

@@ -31,11 +31,7 @@ class Target(Protocol):
         ...
 
     def logits(self, hidden: mx.array) -> mx.array:
-        """Vocabulary scores `[B, T, V]` for hidden states `[B, T, H]`, of the target or of the head."""
-        ...
-
-    def embed(self, tokens: mx.array) -> mx.array:
-        """Input embeddings `[B, T, H]`."""
+        """Vocabulary scores `[B, T, V]` for hidden states `[B, T, H]`."""
         ...
 
     def make_caches(self) -> CacheSet:
@@ -44,9 +40,20 @@ class Target(Protocol):
 
 
 class Head(Protocol):
-    """The MTP head: hidden states and the embeddings of the tokens after them in, hidden states `[B, T, H]` out."""
+    """The MTP head: hidden states and the embeddings of the tokens after them in, hidden states `[B, T, H]` out.
+
+    `embed` and `logits` are the target's for most heads; some have a vocabulary of their own.
+    """
 
     def __call__(self, hidden: mx.array, embeddings: mx.array, caches: CacheSet) -> mx.array: ...
+
+    def embed(self, tokens: mx.array) -> mx.array:
+        """Embeddings `[B, T, H]` as the head wants them."""
+        ...
+
+    def logits(self, hidden: mx.array) -> mx.array:
+        """Vocabulary scores `[B, T, V]` for the head's hidden states."""
+        ...
 
     def make_caches(self) -> CacheSet: ...
 
@@ -92,8 +99,7 @@ class _Rows:
 class MtpChain:
     """Drafts with the MTP head. Its cache holds only rows made from the *target's* hidden states."""
 
-    def __init__(self, target: Target, head: Head) -> None:
-        self._target = target
+    def __init__(self, head: Head) -> None:
         self._head = head
         self.caches = head.make_caches()
         self._pending: list[_Rows] = []
@@ -148,10 +154,10 @@ class MtpChain:
         self.caches.begin()
         for i in range(depth):
             window = None if seen is None else mx.concatenate([seen, *guesses], axis=1)[:, i:]
-            guess = chooser.choose(self._target.logits(hidden), [p + i for p in positions], window)
+            guess = chooser.choose(self._head.logits(hidden), [p + i for p in positions], window)
             guesses.append(guess)
             if i + 1 < depth:
-                hidden = self._head(hidden, self._target.embed(guess), self.caches)
+                hidden = self._head(hidden, self._head.embed(guess), self.caches)
         # Rows made from the head's own guesses never stay.
         self.caches.commit([0] * newest.shape[0])
         return mx.concatenate(guesses, axis=1)
@@ -191,7 +197,7 @@ class MtpChain:
         if pending.ragged:
             followers = mx.where(mx.arange(followers.shape[1])[None] == last, newest, followers)
         self.caches.begin()
-        out = self._head(pending.hidden, self._target.embed(followers), self.caches)
+        out = self._head(pending.hidden, self._head.embed(followers), self.caches)
         self.caches.commit(pending.counts)
         self.rows_read += max(pending.counts)
         self._pending = []

@@ -149,7 +149,7 @@ def _head(
 
 
 def _head_info(family: Family, found: HeadFiles, words: str, target_fingerprint: str) -> HeadInfo:
-    blocks = {match[1] for name in found.pieces if (match := re.match(r"layers\.(\d+)\.", name))}
+    blocks = {match[1] if (match := re.match(r"layers\.(\d+)\.", name)) else "0" for name in found.pieces}
     sources = {tensor for piece in found.pieces.values() for tensor in piece.sources}
     recorded: HeadOrigin = "recorded" if found.base == target_fingerprint else "unproven"
     return HeadInfo(

@@ -6,14 +6,17 @@ without an entry is plain: it chats without MTP where mlx-lm can load it.
 
 Shapes are written in symbols, with an optional factor in front ("2H"): H hidden, I MLP intermediate, Q query heads ×
 head dim, K key/value heads × head dim, D head dim, E experts, M intermediate of one expert, S intermediate of the
-shared expert, and numbers for themselves. Layouts as in the published Qwen3.5 and Qwen3.6 checkpoints.
+shared expert, R routed experts, N intermediate of the shared experts together, V vocabulary, and numbers for
+themselves. For multi-head latent attention: A query rank, P query heads × their whole width, C latent and rotary width
+together, L latent width, U query heads, W width of a query without its rotary part, X width of a value, O query heads
+× that. Layouts as in the published checkpoints of each family.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
@@ -28,26 +31,41 @@ Config = Mapping[str, Any]
 class HeadTensor:
     """One tensor of a head under its MLX name: its shape in symbols, and what it is.
 
-    "linear" may be stored quantised. The three kinds of RMSNorm weight follow the family's norm convention: those
-    of the block, those that damp the head's two inputs, and the one before the vocabulary. `only_if` names a config
-    flag without which the tensor does not exist.
+    "linear" may be stored quantised, a "router" and a "bias" not. The three kinds of RMSNorm weight follow the
+    family's norm convention: those of the block, those that damp the head's two inputs, and the one before the
+    vocabulary. `only_if` and `unless` name a config field without which, or with which, the tensor does not exist;
+    an `optional` one may be left out, and the target's serves instead.
     """
 
     key: str
     shape: tuple[str, ...]
-    kind: Literal["linear", "bias", "block_norm", "input_norm", "final_norm"] = "linear"
+    kind: Literal["linear", "router", "bias", "block_norm", "input_norm", "final_norm"] = "linear"
     only_if: str = ""
+    unless: str = ""
+    optional: bool = False
+
+
+@dataclass(frozen=True)
+class LatentAttention:
+    """Sizes by which a stored `kv_b_proj`, [heads·(key + value), rank], falls apart; `family_of` fills them in."""
+
+    heads: int = 0
+    key: int = 0
+    value: int = 0
 
 
 @dataclass(frozen=True)
 class Family:
     """How one family keeps its head; how it is fed is the code of its head module.
 
-    `norms` says how original checkpoints
-    store RMSNorm weights: "zero_centred" ones are minus one and need +1 for MLX.
+    `module` is the file beside this one that builds target and head. `prefixes` stand before the head's keys; "{L}"
+    in them is the number of the target's layers, which `family_of` fills in. `norms` says how original checkpoints
+    store RMSNorm weights: "zero_centred" ones are minus one and need +1 for MLX. `latent` stands in the entries of
+    families with latent attention.
     """
 
     name: str
+    module: str
     model_types: tuple[str, ...]
     count_fields: tuple[str, ...]
     prefixes: tuple[str, ...]
@@ -56,6 +74,7 @@ class Family:
     recurrent: bool
     cache_kinds: tuple[str, ...]
     max_depth: int = MAX_DEPTH
+    latent: LatentAttention | None = None
 
     def contract(self, config: Config) -> dict[str, tuple[HeadTensor, tuple[int, ...]]]:
         """Every tensor that a head for this config consists of, with its shape in numbers, under its MLX name.
@@ -66,7 +85,8 @@ class Family:
         return {
             tensor.key: (tensor, tuple(_size(symbol, text) for symbol in tensor.shape))
             for tensor in self.tensors
-            if not tensor.only_if or text.get(tensor.only_if) is True
+            if (not tensor.only_if or _is_set(text.get(tensor.only_if)))
+            and not (tensor.unless and _is_set(text.get(tensor.unless)))
         }
 
     def declared_count(self, config: Config) -> int:
@@ -115,9 +135,74 @@ _MOE_MLP = (
 )
 _PREFIXES = ("model.language_model.mtp.", "language_model.mtp.", "model.mtp.", "mtp.")
 
+# The layout that DeepSeek-V3 began: the head is one more layer behind the target's, with everything in its own place.
+_NEXTN = (
+    HeadTensor("embed_tokens.weight", ("V", "H"), optional=True),
+    HeadTensor("enorm.weight", ("H",), "input_norm"),
+    HeadTensor("hnorm.weight", ("H",), "input_norm"),
+    HeadTensor("eh_proj.weight", ("H", "2H")),
+    HeadTensor("shared_head.norm.weight", ("H",), "final_norm"),
+    HeadTensor("shared_head.head.weight", ("V", "H"), optional=True),
+    HeadTensor("input_layernorm.weight", ("H",), "block_norm"),
+    HeadTensor("post_attention_layernorm.weight", ("H",), "block_norm"),
+)
+_ROUTED_MLP = (
+    HeadTensor("mlp.gate.weight", ("R", "H"), "router"),
+    HeadTensor("mlp.gate.e_score_correction_bias", ("R",), "bias"),
+    HeadTensor("mlp.switch_mlp.gate_proj.weight", ("R", "M", "H")),
+    HeadTensor("mlp.switch_mlp.up_proj.weight", ("R", "M", "H")),
+    HeadTensor("mlp.switch_mlp.down_proj.weight", ("R", "H", "M")),
+    HeadTensor("mlp.shared_experts.gate_proj.weight", ("N", "H"), only_if="n_shared_experts"),
+    HeadTensor("mlp.shared_experts.up_proj.weight", ("N", "H"), only_if="n_shared_experts"),
+    HeadTensor("mlp.shared_experts.down_proj.weight", ("H", "N"), only_if="n_shared_experts"),
+)
+_GLM_ATTENTION = (
+    HeadTensor("self_attn.q_proj.weight", ("Q", "H")),
+    HeadTensor("self_attn.k_proj.weight", ("K", "H")),
+    HeadTensor("self_attn.v_proj.weight", ("K", "H")),
+    HeadTensor("self_attn.o_proj.weight", ("H", "Q")),
+    HeadTensor("self_attn.q_proj.bias", ("Q",), "bias", only_if="attention_bias"),
+    HeadTensor("self_attn.k_proj.bias", ("K",), "bias", only_if="attention_bias"),
+    HeadTensor("self_attn.v_proj.bias", ("K",), "bias", only_if="attention_bias"),
+    HeadTensor("self_attn.q_norm.weight", ("D",), "block_norm", only_if="use_qk_norm"),
+    HeadTensor("self_attn.k_norm.weight", ("D",), "block_norm", only_if="use_qk_norm"),
+)
+_LATENT_ATTENTION = (
+    HeadTensor("self_attn.q_proj.weight", ("P", "H"), unless="q_lora_rank"),
+    HeadTensor("self_attn.q_a_proj.weight", ("A", "H"), only_if="q_lora_rank"),
+    HeadTensor("self_attn.q_a_layernorm.weight", ("A",), "block_norm", only_if="q_lora_rank"),
+    HeadTensor("self_attn.q_b_proj.weight", ("P", "A"), only_if="q_lora_rank"),
+    HeadTensor("self_attn.kv_a_proj_with_mqa.weight", ("C", "H")),
+    HeadTensor("self_attn.kv_a_layernorm.weight", ("L",), "block_norm"),
+    HeadTensor("self_attn.embed_q.weight", ("U", "L", "W")),
+    HeadTensor("self_attn.unembed_out.weight", ("U", "X", "L")),
+    HeadTensor("self_attn.o_proj.weight", ("H", "O")),
+    HeadTensor("self_attn.kv_a_proj_with_mqa.bias", ("C",), "bias", only_if="attention_bias"),
+    HeadTensor("self_attn.o_proj.bias", ("H",), "bias", only_if="attention_bias"),
+)
+_MIMO = (
+    HeadTensor("token_layernorm.weight", ("H",), "input_norm"),
+    HeadTensor("hidden_layernorm.weight", ("H",), "input_norm"),
+    HeadTensor("input_proj.weight", ("H", "2H")),
+    HeadTensor("final_layernorm.weight", ("H",), "final_norm"),
+    HeadTensor("input_layernorm.weight", ("H",), "block_norm"),
+    HeadTensor("post_attention_layernorm.weight", ("H",), "block_norm"),
+    HeadTensor("self_attn.q_proj.weight", ("Q", "H")),
+    HeadTensor("self_attn.k_proj.weight", ("K", "H")),
+    HeadTensor("self_attn.v_proj.weight", ("K", "H")),
+    HeadTensor("self_attn.o_proj.weight", ("H", "Q")),
+    HeadTensor("self_attn.q_proj.bias", ("Q",), "bias"),
+    HeadTensor("self_attn.k_proj.bias", ("K",), "bias"),
+    HeadTensor("self_attn.v_proj.bias", ("K",), "bias"),
+    HeadTensor("mlp.gate_proj.weight", ("I", "H")),
+    HeadTensor("mlp.up_proj.weight", ("I", "H")),
+    HeadTensor("mlp.down_proj.weight", ("H", "I")),
+)
+
 FAMILIES = (
     Family(
         name="qwen3_5",
+        module="qwen",
         model_types=("qwen3_5", "qwen3_5_text"),
         count_fields=("mtp_num_hidden_layers",),
         prefixes=_PREFIXES,
@@ -128,6 +213,7 @@ FAMILIES = (
     ),
     Family(
         name="qwen3_5_moe",
+        module="qwen",
         model_types=("qwen3_5_moe", "qwen3_5_moe_text"),
         count_fields=("mtp_num_hidden_layers",),
         prefixes=_PREFIXES,
@@ -135,6 +221,63 @@ FAMILIES = (
         norms="zero_centred",
         recurrent=True,
         cache_kinds=("recurrent", "kv"),
+    ),
+    Family(
+        name="qwen3_next",
+        module="qwen3_next",
+        model_types=("qwen3_next",),
+        count_fields=("mtp_num_hidden_layers", "num_nextn_predict_layers"),
+        prefixes=_PREFIXES,
+        tensors=(*_AROUND, *_ATTENTION, *_MOE_MLP),
+        norms="zero_centred",
+        recurrent=True,
+        cache_kinds=("recurrent", "kv"),
+    ),
+    Family(
+        name="glm4_moe",
+        module="glm4_moe",
+        model_types=("glm4_moe",),
+        count_fields=("num_nextn_predict_layers",),
+        prefixes=("model.layers.{L}.",),
+        tensors=(*_NEXTN, *_GLM_ATTENTION, *_ROUTED_MLP),
+        norms="plain",
+        recurrent=False,
+        cache_kinds=("kv",),
+    ),
+    Family(
+        name="glm4_moe_lite",
+        module="glm4_moe_lite",
+        model_types=("glm4_moe_lite",),
+        count_fields=("num_nextn_predict_layers",),
+        prefixes=("model.layers.{L}.",),
+        tensors=(*_NEXTN, *_LATENT_ATTENTION, *_ROUTED_MLP),
+        norms="plain",
+        recurrent=False,
+        cache_kinds=("latent",),
+        latent=LatentAttention(),
+    ),
+    Family(
+        name="deepseek_v3",
+        module="deepseek_v3",
+        model_types=("deepseek_v3",),
+        count_fields=("num_nextn_predict_layers",),
+        prefixes=("model.layers.{L}.",),
+        tensors=(*_NEXTN, *_LATENT_ATTENTION, *_ROUTED_MLP),
+        norms="plain",
+        recurrent=False,
+        cache_kinds=("latent",),
+        latent=LatentAttention(),
+    ),
+    Family(
+        name="mimo",
+        module="mimo",
+        model_types=("mimo",),
+        count_fields=("num_nextn_predict_layers",),
+        prefixes=("model.mtp_layers.0.",),
+        tensors=_MIMO,
+        norms="plain",
+        recurrent=False,
+        cache_kinds=("kv",),
     ),
 )
 
@@ -193,13 +336,37 @@ _SIZES: dict[str, tuple[str, ...]] = {
     "E": ("num_experts",),
     "M": ("moe_intermediate_size",),
     "S": ("shared_expert_intermediate_size",),
+    "R": ("n_routed_experts",),
+    "N": ("n_shared_experts", "moe_intermediate_size"),
+    "V": ("vocab_size",),
+    "A": ("q_lora_rank",),
+    "P": ("num_attention_heads", "qk_nope_head_dim + qk_rope_head_dim"),
+    "C": ("kv_lora_rank + qk_rope_head_dim",),
+    "L": ("kv_lora_rank",),
+    "U": ("num_attention_heads",),
+    "W": ("qk_nope_head_dim",),
+    "X": ("v_head_dim",),
+    "O": ("num_attention_heads", "v_head_dim"),
 }
 
 
 def family_of(config: Config) -> Family | None:
-    """The entry for a config's model type, None for a plain model."""
+    """The entry for a config's model type with what depends on the config filled in, None for a plain model.
+
+    Raises ModelError (malformed_config) where an entry needs a number that the config lacks.
+    """
     model_type = config.get("model_type")
-    return next((family for family in FAMILIES if model_type in family.model_types), None)
+    family = next((family for family in FAMILIES if model_type in family.model_types), None)
+    if family is None:
+        return None
+    text = text_config(config)
+    if any("{L}" in prefix for prefix in family.prefixes):
+        layers = str(_field("num_hidden_layers", text))
+        family = replace(family, prefixes=tuple(prefix.replace("{L}", layers) for prefix in family.prefixes))
+    if family.latent:
+        sizes = (_field(field, text) for field in ("num_attention_heads", "qk_nope_head_dim", "v_head_dim"))
+        family = replace(family, latent=LatentAttention(*sizes))
+    return family
 
 
 def undriven_of(config: Config) -> Undriven | None:
@@ -227,8 +394,8 @@ def known_to_mlx_lm(model_type: str) -> bool:
 def _size(symbol: str, text: Config) -> int:
     factor, letter = re.fullmatch(r"(\d*)([A-Z]?)", symbol).groups()  # type: ignore[union-attr]
     size = int(factor or 1)
-    for field in _SIZES[letter] if letter else ():
-        size *= _field(field, text)
+    for fields in _SIZES[letter] if letter else ():
+        size *= sum(_field(field, text) for field in fields.split(" + "))
     return size
 
 
@@ -245,6 +412,10 @@ def _field(field: str, text: Config) -> int:
             detail=f"{field} = {value!r}",
         )
     return size
+
+
+def _is_set(value: object) -> bool:
+    return value is True or (_whole(value) or 0) > 0
 
 
 def _whole(value: object) -> int | None:

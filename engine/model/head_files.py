@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from engine.errors import ModelError
-from engine.model.families import Family
+from engine.model.families import Family, LatentAttention
 from engine.model.refusals import RefusalCode as RefusalCode
 from engine.model.tensor_files import Tensor, read_header, read_metadata
 
@@ -48,11 +48,13 @@ class Piece:
     """One tensor of a head and what it is made of.
 
     "whole": the one source as it is; "stack": the sources, one per expert, stacked along a new first axis;
-    "first_half" and "second_half": that half of the one source's rows, where gate and up are stored as one.
+    "first_half" and "second_half": that half of the one source's rows, where gate and up are stored as one;
+    "latent_keys" and "latent_values": that part of each head's rows, by the sizes in `latent`.
     """
 
     sources: tuple[Tensor, ...]
-    how: Literal["whole", "stack", "first_half", "second_half"] = "whole"
+    how: Literal["whole", "stack", "first_half", "second_half", "latent_keys", "latent_values"] = "whole"
+    latent: LatentAttention | None = None
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -61,6 +63,9 @@ class Piece:
             return (len(self.sources), *shape)
         if self.how == "whole":
             return shape
+        if self.latent:
+            heads, key, value = self.latent.heads, self.latent.key, self.latent.value
+            return (heads, shape[-1], key) if self.how == "latent_keys" else (heads, value, shape[-1])
         return (*shape[:-2], shape[-2] // 2, shape[-1])
 
     @property
@@ -112,7 +117,7 @@ def find_head(family: Family, target: Iterable[Tensor], folder: Path, head: Path
     if head is not None:
         return _sidecar(family, head, _files_of(head))
     stored = list(target)
-    if pieces := name_pieces(unprefixed(stored, family.prefixes)):
+    if pieces := name_pieces(unprefixed(stored, family.prefixes), family.latent):
         return HeadFiles(EMBEDDED, pieces, conv1d_raw(stored))
     for name in SIDECAR_NAMES:
         if (file := folder / name).is_file() and (found := _sidecar(family, file, [file])):
@@ -170,18 +175,22 @@ def _sidecar(family: Family, path: Path, files: list[Path]) -> HeadFiles | None:
     if not found:
         return None
     source = files[0].name if len(files) == 1 else path.name
-    return HeadFiles(source, name_pieces(found), conv1d_raw(stored), read_metadata(files[0]).get(BASE_KEY))
+    base = read_metadata(files[0]).get(BASE_KEY)
+    return HeadFiles(source, name_pieces(found, family.latent), conv1d_raw(stored), base)
 
 
 # ---------------------------------------------------------------- name
 
 
-_NUMBERED = re.compile(r"(.*\.mlp\.)experts\.(\d+)\.(\w+_proj)\.(weight|scales|biases)")
-_FUSED = re.compile(r"(.*\.mlp\.)experts\.(gate_up_proj|down_proj)(?:\.(weight|scales|biases))?")
+_NUMBERED = re.compile(r"((?:.*\.)?mlp\.)experts\.(\d+)\.(\w+_proj)\.(weight|scales|biases)")
+_FUSED = re.compile(r"((?:.*\.)?mlp\.)experts\.(gate_up_proj|down_proj)(?:\.(weight|scales|biases))?")
 
 
-def name_pieces(stored: Mapping[str, Tensor]) -> dict[str, Piece]:
-    """Head tensors by their unprefixed names -> the same by MLX name, experts as `switch_mlp` [E, out, in]."""
+def name_pieces(stored: Mapping[str, Tensor], latent: LatentAttention | None = None) -> dict[str, Piece]:
+    """Head tensors by their unprefixed names -> the same by MLX name, experts as `switch_mlp` [E, out, in].
+
+    With `latent` sizes, a `kv_b_proj` that is not packed becomes the two projections that MLX has in its place.
+    """
     pieces: dict[str, Piece] = {}
     numbered: dict[str, dict[int, Tensor]] = {}
     for name, tensor in stored.items():
@@ -198,6 +207,10 @@ def name_pieces(stored: Mapping[str, Tensor]) -> dict[str, Piece]:
                 pieces[f"{block}switch_mlp.up_proj.{part}"] = Piece((tensor,), "second_half")
             else:
                 pieces[name] = Piece((tensor,))  # not what it claims to be: the contract will name it
+        elif latent and name.endswith("self_attn.kv_b_proj.weight") and _splits(tensor, latent):
+            attention = name.removesuffix("kv_b_proj.weight")
+            pieces[f"{attention}embed_q.weight"] = Piece((tensor,), "latent_keys", latent)
+            pieces[f"{attention}unembed_out.weight"] = Piece((tensor,), "latent_values", latent)
         else:
             pieces[name] = Piece((tensor,))
     for name, experts in numbered.items():
@@ -205,6 +218,11 @@ def name_pieces(stored: Mapping[str, Tensor]) -> dict[str, Piece]:
             pieces[name] = Piece(tuple(experts[number] for number in range(len(experts))), "stack")
         # With a gap in the numbers nothing is stacked, and the contract names the stack as missing.
     return pieces
+
+
+def _splits(tensor: Tensor, latent: LatentAttention) -> bool:
+    rows = latent.heads * (latent.key + latent.value)
+    return len(tensor.shape) == 2 and tensor.shape[0] == rows and tensor.dtype != "U32"
 
 
 # ---------------------------------------------------------------- check
@@ -222,7 +240,8 @@ def check(family: Family, config: Mapping[str, Any], head: HeadFiles) -> dict[st
         known.add(key)
         piece = head.pieces.get(key)
         if piece is None:
-            missing.append(key)
+            if not tensor.optional:
+                missing.append(key)
             continue
         layer = key.removesuffix(".weight")
         if tensor.kind == "linear" and f"{layer}.scales" in head.pieces:
@@ -245,7 +264,7 @@ def check(family: Family, config: Mapping[str, Any], head: HeadFiles) -> dict[st
         for what, names in (("missing", missing), ("wrong", wrong), ("unknown", unknown))
         if names
     )
-    if missing and len(missing) == len(contract):
+    if len(missing) == sum(not tensor.optional for tensor, _ in contract.values()):
         raise HeadError(
             RefusalCode.MISSING_HEAD_WEIGHTS, f"{_the_head(head)} holds none of the weights it needs.", detail
         )

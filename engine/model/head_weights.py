@@ -136,5 +136,10 @@ def _assemble(piece: Piece, files: dict[str, dict[str, mx.array]]) -> mx.array:
         return mx.stack(stored)
     if piece.how == "whole":
         return stored[0]
+    if latent := piece.latent:
+        heads = stored[0].reshape(latent.heads, latent.key + latent.value, -1)
+        if piece.how == "latent_keys":
+            return mx.contiguous(heads[:, : latent.key].swapaxes(-1, -2))
+        return mx.contiguous(heads[:, latent.key :])
     rows = stored[0].shape[-2] // 2
     return stored[0][..., :rows, :] if piece.how == "first_half" else stored[0][..., rows:, :]

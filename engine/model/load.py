@@ -6,11 +6,12 @@ or sidecar alike, since inside the target it fails wherever its keys or its quan
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import importlib
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, Protocol, cast
 
 import mlx.core as mx
 import mlx.nn as nn
@@ -18,10 +19,10 @@ from mlx.utils import tree_flatten, tree_map_with_path
 from mlx_lm import utils as mlx_lm_utils
 
 from engine.errors import EngineError, ModelError, is_out_of_memory
-from engine.model import qwen
+from engine.model.base import FamilyHead, FamilyTarget
 from engine.model.capability import ModelFiles, RefusalCode, capability_of, read_folder, read_json
 from engine.model.families import Family, family_of
-from engine.model.head_files import HeadError, find_head, is_sidecar_file
+from engine.model.head_files import HeadError, find_head, is_sidecar_file, unprefixed
 from engine.model.head_weights import HeadWeights, read_head
 from engine.model.plain import PlainTarget
 from engine.model.tensor_files import DOWNLOAD_AGAIN, read_header
@@ -44,27 +45,28 @@ class LoadedModel:
     `eos_ids` are the ids that end a reply: what config, generation config and tokenizer name, together.
     """
 
-    target: qwen.QwenTarget | PlainTarget
-    head: qwen.QwenHead | None
+    target: FamilyTarget | PlainTarget
+    head: FamilyHead | None
     tokenizer: Any
     capability: Capability
     defaults: Sampling
     eos_ids: frozenset[int]
 
 
-@dataclass(frozen=True)
-class Builder:
-    """How a family of the registry is built: mlx-lm's classes with this engine's changes, the target, the head."""
+class FamilyModule(Protocol):
+    """What the file of a family in the registry offers: mlx-lm's classes with this engine's changes, and from the
+    model they make the target, and from that and the names of the head's tensors the head."""
 
-    model_classes: Callable[[dict[str, Any]], tuple[type[nn.Module], type]]
-    target: Callable[[Any], qwen.QwenTarget]
-    head: Callable[[Any], qwen.QwenHead]
+    def model_classes(self, config: dict[str, Any]) -> tuple[type[nn.Module], type]: ...
+
+    def make_target(self, model: Any) -> FamilyTarget: ...
+
+    def make_head(self, target: FamilyTarget, stored: Collection[str]) -> FamilyHead: ...
 
 
-_QWEN = Builder(qwen.model_classes, qwen.QwenTarget, lambda model: qwen.QwenHead(model.language_model.args))
-
-BUILDERS = {"qwen3_5": _QWEN, "qwen3_5_moe": _QWEN}
-"""By family name, one for each entry of the registry."""
+def module_of(family: Family) -> FamilyModule:
+    """The code of a family."""
+    return cast(FamilyModule, importlib.import_module(f"engine.model.{family.module}"))
 
 
 def load(folder: Path, head_path: Path | None, progress: Progress, dtype: mx.Dtype | None = None) -> LoadedModel:
@@ -84,17 +86,16 @@ def load(folder: Path, head_path: Path | None, progress: Progress, dtype: mx.Dty
         dtype = mx.float32
 
     model, config = _load_target(files, family)
-    builder = BUILDERS[family.name] if family else None
-    target = builder.target(model) if builder else PlainTarget(model, config)
+    target = module_of(family).make_target(model) if family else PlainTarget(model, config)
     progress("Loading weights", READ_BY)
     _evaluate(model, dtype, lambda done: progress("Loading weights", READ_BY + (TARGET_BY - READ_BY) * done))
     hidden = _first_words(target)
 
     head = None
-    if family and builder and capability.head:
+    if family and isinstance(target, FamilyTarget) and capability.head:
         progress("Loading the MTP head", TARGET_BY)
         try:
-            head = _load_head(files, family, head_path, model, builder)
+            head = _load_head(files, family, head_path, target)
             # A head of another type than its target's would turn every draft into float32.
             _evaluate(head, dtype or hidden.dtype, lambda done: None)
             _refuse_broken_head(head, hidden)
@@ -121,9 +122,9 @@ def load(folder: Path, head_path: Path | None, progress: Progress, dtype: mx.Dty
 def _load_target(files: ModelFiles, family: Family | None) -> tuple[nn.Module, dict[str, Any]]:
     def model_classes(config: dict[str, Any]) -> tuple[type[nn.Module], type]:
         # `_get_classes` is what `load_model` itself falls back on; it has no public name.
-        base = BUILDERS[family.name].model_classes if family else mlx_lm_utils._get_classes
+        base = module_of(family).model_classes if family else mlx_lm_utils._get_classes
         model, args = base(config)
-        return _without_sidecar(model, _sidecar_keys(files)), args
+        return _without_keys(model, _sidecar_keys(files) | _head_keys(files, family)), args
 
     try:
         model, config = mlx_lm_utils.load_model(
@@ -144,28 +145,32 @@ def _sidecar_keys(files: ModelFiles) -> frozenset[str]:
     return frozenset(tensor.name for file in beside for tensor in read_header(file)) - own
 
 
-def _without_sidecar(model: type[nn.Module], keys: frozenset[str]) -> type[nn.Module]:
-    """The model class, setting the keys of a sidecar aside before it looks at its weights."""
+def _head_keys(files: ModelFiles, family: Family | None) -> frozenset[str]:
+    """Keys of the head in the target's own files. Some of mlx-lm's classes leave them out only in one layout."""
+    prefixes = family.prefixes if family else ()
+    return frozenset(tensor.name for tensor in unprefixed(files.target, prefixes).values())
+
+
+def _without_keys(model: type[nn.Module], keys: frozenset[str]) -> type[nn.Module]:
+    """The model class, setting the keys of a head aside before it looks at its weights."""
     if not keys:
         return model
 
-    class WithoutSidecar(model):  # type: ignore[misc, valid-type]
+    class WithoutHead(model):  # type: ignore[misc, valid-type]
         def sanitize(self, weights: dict[str, mx.array]) -> dict[str, mx.array]:
             weights = {key: value for key, value in weights.items() if key not in keys}
             return super().sanitize(weights) if hasattr(super(), "sanitize") else weights
 
-    return WithoutSidecar
+    return WithoutHead
 
 
-def _load_head(
-    files: ModelFiles, family: Family, head_path: Path | None, model: nn.Module, builder: Builder
-) -> qwen.QwenHead:
+def _load_head(files: ModelFiles, family: Family, head_path: Path | None, target: FamilyTarget) -> FamilyHead:
     """The head as a module with its weights, lazy. Raises HeadError where they cannot be used."""
     found = find_head(family, files.target, files.folder, head_path)
     if found is None:
         raise HeadError(RefusalCode.MISSING_HEAD_WEIGHTS, "The MTP head is no longer there.")
-    weights = read_head(family, files.config, found, target_gains(family, files.config, model))
-    head = builder.head(model)
+    weights = read_head(family, files.config, found, target_gains(family, files.config, target.model))
+    head = module_of(family).make_head(target, weights.arrays.keys())
     fill(head, weights)
     return head
 
@@ -186,8 +191,13 @@ def fill(head: nn.Module, weights: HeadWeights) -> None:
 
 
 def target_gains(family: Family, config: Mapping[str, Any], model: nn.Module) -> dict[str, float]:
-    """The usual mean of the target's norm weights, by the head's key for the same kind of norm."""
-    stored = _arrays(model)
+    """The usual mean of the target's norm weights, by the head's key for the same kind of norm.
+
+    Empty for families whose norms are stored in one way only.
+    """
+    if family.norms == "plain":
+        return {}
+    stored = {f".{name}": array for name, array in _arrays(model).items()}
     gains = {}
     for key, (tensor, _) in family.contract(config).items():
         if tensor.kind == "block_norm":
@@ -222,7 +232,7 @@ def _evaluate(module: nn.Module, dtype: mx.Dtype | None, done: Callable[[float],
         raise reading_failed(error) from error
 
 
-def _first_words(target: qwen.QwenTarget | PlainTarget) -> mx.array:
+def _first_words(target: FamilyTarget | PlainTarget) -> mx.array:
     """Hidden states `[1, 2, H]` of two tokens: the proof that what was loaded can be computed with.
 
     Raises ModelError: broken_weights, or as `reading_failed`.
@@ -241,7 +251,7 @@ def _first_words(target: qwen.QwenTarget | PlainTarget) -> mx.array:
     return hidden
 
 
-def _refuse_broken_head(head: qwen.QwenHead, hidden: mx.array) -> None:
+def _refuse_broken_head(head: FamilyHead, hidden: mx.array) -> None:
     if bool(mx.isnan(head(hidden, hidden, head.make_caches())).any()):
         raise HeadError(
             RefusalCode.UNSUPPORTED_HEAD, "The MTP head is damaged: it computes something that is not a number."

@@ -50,10 +50,6 @@ class PlainTarget:
         """The scores that `hidden` returned, as they are."""
         return hidden
 
-    def embed(self, tokens: mx.array) -> mx.array:
-        """Never asked for, since only a head reads embeddings. Raises NotImplementedError."""
-        raise NotImplementedError("a plain target has no head")
-
     def make_caches(self) -> CacheSet:
         """Empty caches, one for each layer."""
         return CacheSet([KVCache() for _ in range(self._layers)])

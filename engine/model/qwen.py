@@ -6,7 +6,7 @@ and besides tells its cache how to replay an accepted prefix, which mlx-lm has n
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, cast
 
 import mlx.core as mx
@@ -16,6 +16,7 @@ from mlx_lm.models.base import create_attention_mask
 from mlx_lm.models.gated_delta import gated_delta_update, normalize_qk
 
 from engine.decode.cache import CacheSet, KVCache, RecurrentCache
+from engine.model.base import FamilyHead, FamilyTarget
 
 
 class ReplayableDeltaNet(qwen3_5.GatedDeltaNet):
@@ -25,39 +26,48 @@ class ReplayableDeltaNet(qwen3_5.GatedDeltaNet):
         if not isinstance(cache, RecurrentCache):
             return cast(mx.array, super().__call__(inputs, mask, cache))
         batch, rows, _ = inputs.shape
-        window = self.conv_kernel_size - 1
-        projected = self.in_proj_qkv(inputs)
         gate = self.in_proj_z(inputs).reshape(batch, rows, self.num_v_heads, self.head_v_dim)
         b, a = self.in_proj_b(inputs), self.in_proj_a(inputs)
-
-        before = cache.conv
-        if before is None:
-            before = mx.zeros((batch, window, self.conv_dim), dtype=inputs.dtype)
-        conv_input = mx.concatenate([before, projected], axis=1)
-        mixed = nn.silu(self.conv1d(conv_input))
-        q, k, v = mx.split(mixed, [self.key_dim, 2 * self.key_dim], axis=-1)
-        q, k = normalize_qk(
-            q.reshape(batch, rows, self.num_k_heads, self.head_k_dim),
-            k.reshape(batch, rows, self.num_k_heads, self.head_k_dim),
-            inv_scale=self.head_k_dim**-0.5,
-            eps=1e-6,
-        )
-        v = v.reshape(batch, rows, self.num_v_heads, self.head_v_dim)
-
-        def replay(state: mx.array | None, kept: Sequence[int]) -> mx.array:
-            longest = max(kept)
-            valid = None
-            if len(set(kept)) > 1:
-                valid = mx.arange(longest)[None] < mx.array(list(kept))[:, None]
-            parts = [array[:, :longest] for array in (q, k, v, a, b)]
-            _, after = gated_delta_update(*parts, self.A_log, self.dt_bias, state, valid)
-            return cast(mx.array, after)
-
-        out, state = gated_delta_update(q, k, v, a, b, self.A_log, self.dt_bias, cache.state)
-        cache.record(rows, conv_input, replay)
-        cache.conv = mx.contiguous(conv_input[:, -window:])
-        cache.state = state
+        out = recorded_scan(self, self.in_proj_qkv(inputs), a, b, cache)
         return cast(mx.array, self.out_proj(self.norm(out, gate).reshape(batch, rows, -1)))
+
+
+def recorded_scan(layer: Any, projected: mx.array, a: mx.array, b: mx.array, cache: RecurrentCache) -> mx.array:
+    """Short convolution and recurrence of a gated-delta `layer`, recorded in its cache.
+
+    `projected` are queries, keys and values side by side, `[B, T, C]`; `a` and `b`, `[B, T, Hv]`, decay and strength
+    before their activations. Returns `[B, T, Hv, Dv]`, before gate and output projection.
+    """
+    batch, rows, _ = projected.shape
+    window = layer.conv_kernel_size - 1
+    before = cache.conv
+    if before is None:
+        before = mx.zeros((batch, window, layer.conv_dim), dtype=projected.dtype)
+    conv_input = mx.concatenate([before, projected], axis=1)
+    mixed = nn.silu(layer.conv1d(conv_input))
+    q, k, v = mx.split(mixed, [layer.key_dim, 2 * layer.key_dim], axis=-1)
+    q, k = normalize_qk(
+        q.reshape(batch, rows, layer.num_k_heads, layer.head_k_dim),
+        k.reshape(batch, rows, layer.num_k_heads, layer.head_k_dim),
+        inv_scale=layer.head_k_dim**-0.5,
+        eps=1e-6,
+    )
+    v = v.reshape(batch, rows, layer.num_v_heads, layer.head_v_dim)
+
+    def replay(state: mx.array | None, kept: Sequence[int]) -> mx.array:
+        longest = max(kept)
+        valid = None
+        if len(set(kept)) > 1:
+            valid = mx.arange(longest)[None] < mx.array(list(kept))[:, None]
+        parts = [array[:, :longest] for array in (q, k, v, a, b)]
+        _, after = gated_delta_update(*parts, layer.A_log, layer.dt_bias, state, valid)
+        return cast(mx.array, after)
+
+    out, state = gated_delta_update(q, k, v, a, b, layer.A_log, layer.dt_bias, cache.state)
+    cache.record(rows, conv_input, replay)
+    cache.conv = mx.contiguous(conv_input[:, -window:])
+    cache.state = state
+    return cast(mx.array, out)
 
 
 def _with_replay(model: Any) -> None:
@@ -97,56 +107,45 @@ def model_classes(config: dict[str, Any]) -> tuple[type[nn.Module], type]:
     raise ValueError(f"{model_type!r} is not a Qwen3.5 model")
 
 
-class QwenTarget:
+class QwenTarget(FamilyTarget):
     """The loaded model, in the steps that decoding needs."""
 
     def __init__(self, model: DenseModel | MoeModel) -> None:
-        self.model = model
-        self._text = model.language_model
-        self.vocabulary: int = self._text.args.vocab_size
-
-    def hidden(self, tokens: mx.array, caches: CacheSet) -> mx.array:
-        """Post-norm hidden states `[B, T, H]` of `[B, T]` tokens; extends `caches`."""
-        return cast(mx.array, self._text.model(tokens, caches.layers))
-
-    def logits(self, hidden: mx.array) -> mx.array:
-        """Vocabulary scores `[B, T, V]`; the head shares this projection."""
-        if self._text.args.tie_word_embeddings:
-            return cast(mx.array, self._text.model.embed_tokens.as_linear(hidden))
-        return cast(mx.array, self._text.lm_head(hidden))
-
-    def embed(self, tokens: mx.array) -> mx.array:
-        """Input embeddings `[B, T, H]`; the head shares them."""
-        return cast(mx.array, self._text.model.embed_tokens(tokens))
+        super().__init__(model, model.language_model)
 
     def make_caches(self) -> CacheSet:
         """Empty caches: recurrent for gated-delta layers, keys and values for attention layers."""
-        return CacheSet([RecurrentCache() if layer.is_linear else KVCache() for layer in self._text.layers])
+        return CacheSet([RecurrentCache() if layer.is_linear else KVCache() for layer in self.text.layers])
 
 
-class QwenHead(nn.Module):
+class QwenHead(FamilyHead):
     """The MTP head: two norms, one projection, one full-attention block, one norm.
 
-    Parameter names are the checkpoint's keys without `mtp.`. Embeddings and vocabulary projection are the target's.
+    The block has experts where the target has them. Hidden states are post-norm, the target's as well as its own.
     """
 
-    def __init__(self, args: Any) -> None:
-        """`args` are the target's `TextModelArgs`; the block has experts where the target has them."""
-        super().__init__()
-        size, eps = args.hidden_size, args.rms_norm_eps
+    def __init__(self, target: FamilyTarget, block: nn.Module) -> None:
+        super().__init__(target)
+        size, eps = target.text.args.hidden_size, target.text.args.rms_norm_eps
         self.pre_fc_norm_embedding = nn.RMSNorm(size, eps=eps)
         self.pre_fc_norm_hidden = nn.RMSNorm(size, eps=eps)
         self.fc = nn.Linear(2 * size, size, bias=False)
-        self.layers = [qwen3_5.DecoderLayer(args, layer_idx=args.full_attention_interval - 1)]
+        self.layers = [block]
         self.norm = nn.RMSNorm(size, eps=eps)
 
     def __call__(self, hidden: mx.array, embeddings: mx.array, caches: CacheSet) -> mx.array:
-        """Post-norm hidden states `[B, T, H]` from the target's (or the head's own) and the next tokens' embeddings."""
         x = self.fc(mx.concatenate([self.pre_fc_norm_embedding(embeddings), self.pre_fc_norm_hidden(hidden)], axis=-1))
         for layer, cache in zip(self.layers, caches, strict=True):
             x = layer(x, mask=create_attention_mask(x, cache), cache=cache)
         return cast(mx.array, self.norm(x))
 
-    def make_caches(self) -> CacheSet:
-        """Empty caches for the head's block."""
-        return CacheSet([KVCache() for _ in self.layers])
+
+def make_target(model: DenseModel | MoeModel) -> QwenTarget:
+    """The target around a loaded model."""
+    return QwenTarget(model)
+
+
+def make_head(target: FamilyTarget, stored: Collection[str]) -> QwenHead:
+    """The head without its weights; each of the tensors that are `stored` has its place in it."""
+    args = target.text.args
+    return QwenHead(target, qwen3_5.DecoderLayer(args, layer_idx=args.full_attention_interval - 1))

@@ -95,7 +95,7 @@ class Writer:
     def conversation(self) -> Conversation:
         target, head = self.model.target, self.model.head
         assert head is not None
-        return Conversation(target, lambda: MtpChain(target, head))
+        return Conversation(target, lambda: MtpChain(head))
 
     def write(
         self,
@@ -153,7 +153,9 @@ class Writer:
 
     def gap(self, setting: str, before: list[int], one: int, other: int) -> float:
         """How far apart two tokens lie as the choice after `before`."""
-        s = SETTINGS[setting]
+        return self.distance(SETTINGS[setting], before, one, other)
+
+    def distance(self, s: Sampling, before: list[int], one: int, other: int) -> float:
         hidden = self.model.target.hidden(mx.array([before]), self.model.target.make_caches())
         logits = self.model.target.logits(hidden)[0, -1].astype(mx.float32)
 

@@ -46,7 +46,7 @@ def together(model: LoadedModel, sampling: Sampling, depth: int) -> tuple[list[l
     """All prompts in one batch, until each has LENGTH tokens; and which pairs of counts the rounds accepted."""
     assert model.head is not None
     caches = model.target.make_caches()
-    drafter = MtpChain(model.target, model.head)
+    drafter = MtpChain(model.head)
     chooser = Chooser(sampling, SEEDS)
     prompts = mx.array([list(prompt) for prompt in PROMPTS], dtype=mx.int32)
     batch, length = prompts.shape
@@ -201,7 +201,7 @@ def test_a_16_bit_model_computes_and_remembers_in_16_bits(tmp_path: Path) -> Non
 
 def test_a_head_that_lags_too_far_forgets_and_the_words_stay_the_same(model: LoadedModel) -> None:
     assert model.head is not None
-    drafter = MtpChain(model.target, model.head)
+    drafter = MtpChain(model.head)
     conversation = Conversation(model.target, lambda: drafter)
     conversation.resume([300, 301], mtp=True)
     caches = conversation.caches

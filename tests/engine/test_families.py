@@ -1,0 +1,305 @@
+"""Every other family of the registry, end to end: found, loaded, driven, and never a different word."""
+
+import contextlib
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import mlx.core as mx
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from mlx.utils import tree_flatten
+from mlx_lm import load as stock_load
+from mlx_lm.generate import generate_step
+from mlx_lm.models import cache as stock_cache
+from mlx_lm.models.mla import MultiLinear
+from mlx_lm.utils import load_model
+
+from engine.decode.sample import Chooser
+from engine.errors import ModelError
+from engine.model.capability import capability_of, inspect, read_folder
+from engine.model.families import FAMILIES
+from engine.model.load import load
+from engine.model.mla import ABSORBED_ROWS
+from engine.policy import decide
+from engine.types import Device, MtpWish, Sampling
+from tests import family_reference, reference
+from tests.checkpoints import HeadPlace
+from tests.engine.test_identity import SEED, Text, Writer, on_the_cpu, tie  # noqa: F401
+from tests.families import RECIPES, build, prefix_of
+
+RECEIPTS = Path(__file__).with_name("receipts")
+M4 = Device("Apple M4", 16, 32 << 30, 24 << 30, True, "Darwin")
+DEPTHS = range(1, 5)
+SETTINGS = {
+    "greedy": Sampling(),
+    "T 0.7": Sampling(temperature=0.7),
+    "T 1.0": Sampling(temperature=1.0),
+    "T 0.7, top-k, top-p": Sampling(temperature=0.7, top_k=20, top_p=0.95),
+}
+LENGTH = 125
+"""Tokens in each cell, so that 4 settings at 4 depths come to 2,000 for each family."""
+
+each_family = pytest.mark.parametrize("family", RECIPES)
+
+
+def quiet(stage: str, fraction: float) -> None:
+    pass
+
+
+class FamilyWriter(Writer):
+    """Writes with the settings of this page."""
+
+    def written(self, setting: str, depth: int) -> Text:
+        key = (setting, depth)
+        if key not in self._written:
+            self._written[key] = self.write(depth, SETTINGS[setting], max_tokens=LENGTH)
+        return self._written[key]
+
+    def gap(self, setting: str, before: list[int], one: int, other: int) -> float:
+        return self.distance(SETTINGS[setting], before, one, other)
+
+
+@pytest.fixture(scope="module")
+def writer_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], FamilyWriter]:
+    @cache
+    def make(family: str) -> FamilyWriter:
+        return FamilyWriter(build(tmp_path_factory.mktemp(family), family))
+
+    return make
+
+
+# ---------------------------------------------------------------- never a different word
+
+
+@each_family
+@pytest.mark.parametrize("depth", DEPTHS)
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_every_token_is_plain_decodings(
+    writer_of: Callable[[str], FamilyWriter], family: str, setting: str, depth: int
+) -> None:
+    writer = writer_of(family)
+    assert len(writer.written(setting, depth).tokens) == LENGTH
+    tie(writer, setting, depth)
+
+
+@each_family
+def test_ties_are_rare(writer_of: Callable[[str], FamilyWriter], family: str) -> None:
+    writer = writer_of(family)
+    assert sum(tie(writer, setting, depth) for setting in SETTINGS for depth in DEPTHS) <= 1
+
+
+@each_family
+@pytest.mark.parametrize("depth", DEPTHS)
+def test_every_number_of_drafts_is_accepted_at_some_round(
+    writer_of: Callable[[str], FamilyWriter], family: str, depth: int
+) -> None:
+    rounds = [stats for setting in SETTINGS for stats in writer_of(family).written(setting, depth).rounds]
+    assert {stats.accepted for stats in rounds if stats.drafted == depth} == set(range(depth + 1))
+
+
+@each_family
+def test_acceptance_is_neither_perfect_nor_hopeless(writer_of: Callable[[str], FamilyWriter], family: str) -> None:
+    writer = writer_of(family)
+    for setting in SETTINGS:
+        rounds = [stats for depth in DEPTHS for stats in writer.written(setting, depth).rounds]
+        assert 0.4 < sum(stats.accepted for stats in rounds) / sum(stats.evaluated for stats in rounds) < 0.95
+
+
+@each_family
+@pytest.mark.parametrize("setting", ["greedy", "T 0.7, top-k, top-p"])
+def test_each_round_accepts_what_the_reference_accepts(
+    writer_of: Callable[[str], FamilyWriter], family: str, setting: str
+) -> None:
+    """So the head is fed, wired and read as it was built to be, and sees nothing left over from rejected drafts."""
+    writer, chooser = writer_of(family), Chooser(SETTINGS[setting], [SEED])
+
+    def choose(logits: mx.array, tokens: list[int]) -> int:
+        return int(chooser.choose(logits[None, None], [len(tokens)], None).item())
+
+    naive = reference.generate(family_reference.load(writer.folder), writer.prompt, 30, 3, choose)
+    written = writer.written(setting, 3)
+    assert naive.tokens == written.tokens[: len(naive.tokens)]
+    assert naive.accepted == [stats.accepted for stats in written.rounds[: len(naive.accepted)]]
+
+
+@each_family
+def test_plain_greedy_is_mlx_lms_own(writer_of: Callable[[str], FamilyWriter], tmp_path: Path, family: str) -> None:
+    """Held against the same checkpoint without a head, since not every stock loader survives one."""
+    stock, _ = stock_load(str(build(tmp_path, family, head="none")))
+    writer = writer_of(family)
+    steps = generate_step(mx.array(writer.prompt), stock, max_tokens=LENGTH)
+    assert writer.written("greedy", 0).tokens == [int(token) for token, _ in steps]
+
+
+# ---------------------------------------------------------------- its head in every place
+
+
+def head_arrays(folder: Path, sidecar: Path | None = None) -> dict[str, mx.array]:
+    head = load(folder, sidecar, quiet).head
+    assert head is not None
+    return dict(tree_flatten(head.parameters()))
+
+
+@each_family
+def test_a_sidecar_is_the_same_head(tmp_path: Path, family: str) -> None:
+    embedded = head_arrays(build(tmp_path / "embedded", family))
+    apart = head_arrays(build(tmp_path / "apart", family, head="sidecar"))
+    assert apart.keys() == embedded.keys()
+    assert all(mx.array_equal(apart[key], array) for key, array in embedded.items())
+
+
+@each_family
+def test_a_converted_model_with_its_head_inside_writes_the_same(
+    writer_of: Callable[[str], FamilyWriter], tmp_path: Path, family: str
+) -> None:
+    """Converted as mlx-lm does it, with the head's tensors kept under their prefix, in MLX's form."""
+    folder = build(tmp_path / "m", family)
+    stored = mx.load(str(folder / "model.safetensors"))
+    assert isinstance(stored, dict)
+    plain, _ = load_model(build(tmp_path / "plain", family, head="none"))
+    tensors = dict(tree_flatten(plain.parameters()))
+    tensors |= {prefix_of(family) + key: array for key, array in head_arrays(folder).items()}
+    mx.save_safetensors(str(folder / "model.safetensors"), tensors)
+    converted = FamilyWriter(folder).write(2, Sampling(), max_tokens=20)
+    original = writer_of(family).write(2, Sampling(), max_tokens=20)
+    assert converted.tokens == original.tokens
+    assert [stats.accepted for stats in converted.rounds] == [stats.accepted for stats in original.rounds]
+
+
+@pytest.mark.parametrize("family", ["glm4_moe", "glm4_moe_lite", "deepseek_v3"])
+def test_a_head_without_a_vocabulary_of_its_own_uses_the_targets(tmp_path: Path, family: str) -> None:
+    own = load(build(tmp_path / "own", family), None, quiet)
+    shared = load(build(tmp_path / "shared", family, own_vocabulary=False), None, quiet)
+    assert own.head is not None
+    assert shared.head is not None
+    tokens, hidden = mx.array([[300, 310]]), mx.random.normal((1, 2, 64), key=mx.random.key(1))
+    assert mx.array_equal(shared.head.embed(tokens), shared.target.text.model.embed_tokens(tokens))
+    assert mx.array_equal(shared.head.logits(hidden), shared.target.logits(hidden))
+    assert not mx.allclose(own.head.embed(tokens), shared.head.embed(tokens), atol=0.1)
+    assert not mx.allclose(own.head.logits(hidden), shared.head.logits(hidden), atol=0.1)
+
+
+@pytest.mark.parametrize("family", RECIPES)
+def test_a_head_that_does_not_fit_is_refused_by_name(tmp_path: Path, family: str) -> None:
+    folder = build(tmp_path, family, head="sidecar")
+    stored = mx.load(str(folder / "mtp.safetensors"))
+    assert isinstance(stored, dict)
+    name = next(key for key in stored if key.endswith("o_proj.weight"))
+    cut = {key: mx.contiguous(array[:-1]) if key == name else array for key, array in stored.items()}
+    left = {key: array for key, array in stored.items() if key != name}
+    for tensors, code in ((cut, "incompatible_sidecar"), (left, "missing_head_weights")):
+        mx.save_safetensors(str(folder / "mtp.safetensors"), tensors)
+        refusal = inspect(folder).refusal
+        assert refusal is not None
+        assert refusal.code == code
+        assert name in refusal.sentence
+
+
+# ---------------------------------------------------------------- latent attention
+
+
+LATENT = ("glm4_moe_lite", "deepseek_v3")
+
+
+@pytest.mark.parametrize("family", LATENT)
+@pytest.mark.parametrize("rows", [1, 2, 5, ABSORBED_ROWS, ABSORBED_ROWS + 1])
+def test_absorbed_rows_are_what_mlx_lm_makes_of_them(
+    writer_of: Callable[[str], FamilyWriter], family: str, rows: int
+) -> None:
+    """Behind a context of 40 tokens, in one forward; mlx-lm expands the cache for all but a single row."""
+    ours = writer_of(family).model.target
+    stock = family_reference.load(writer_of(family).folder).target
+    tokens = mx.array([[256 + 7 * i % 250 for i in range(40 + rows)]])
+    caches, theirs = ours.make_caches(), [stock_cache.KVCache() for _ in stock.layers]
+    ours.hidden(tokens[:, :40], caches)
+    stock(tokens[:, :40], theirs)
+    found = ours.logits(ours.hidden(tokens[:, 40:], caches))
+    assert mx.allclose(found, stock(tokens[:, 40:], theirs), atol=1e-4)
+
+
+@pytest.mark.parametrize("family", LATENT)
+def test_few_rows_never_expand_the_cache(
+    writer_of: Callable[[str], FamilyWriter], family: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The cost of a verify must not hang on keys and values of every head for the whole context."""
+    expanded: list[bool] = []
+    project = MultiLinear.__call__
+
+    def watched(self: MultiLinear, x: mx.array, transpose: bool = True) -> mx.array:
+        expanded.append(not transpose)
+        return project(self, x, transpose)
+
+    monkeypatch.setattr(MultiLinear, "__call__", watched)
+    target, head = writer_of(family).model.target, writer_of(family).model.head
+    assert head is not None
+    for rows in (ABSORBED_ROWS, ABSORBED_ROWS + 1):
+        expanded.clear()
+        hidden = target.hidden(mx.full((1, rows), 300), target.make_caches())
+        head(hidden, head.embed(mx.full((1, rows), 300)), head.make_caches())
+        assert any(expanded) is (rows > ABSORBED_ROWS)
+
+
+@pytest.mark.parametrize("family", LATENT)
+def test_sequences_of_different_lengths_do_not_see_each_other(
+    writer_of: Callable[[str], FamilyWriter], family: str
+) -> None:
+    target = writer_of(family).model.target
+    texts = [[300, 310, 320, 330, 340], [350, 360, 370, 300, 310]]
+    caches = target.make_caches()
+    caches.begin()
+    target.hidden(mx.array([text[:3] for text in texts]), caches)
+    caches.commit([3, 1])
+    both = target.hidden(mx.array([texts[0][3:], texts[1][1:3]]), caches)
+    alone = [target.hidden(mx.array([text[:5]]), target.make_caches())[0] for text in texts]
+    assert mx.allclose(both[0], alone[0][3:5], atol=1e-4)
+    assert mx.allclose(both[1], alone[1][1:3], atol=1e-4)
+
+
+# ---------------------------------------------------------------- what is said of it
+
+
+@each_family
+def test_the_receipt_is_the_golden_one(tmp_path: Path, family: str) -> None:
+    receipt = decide(M4, inspect(build(tmp_path, family)), MtpWish("auto")).receipt.to_json()
+    assert receipt == json.loads((RECEIPTS / f"{family}.json").read_text())
+
+
+@each_family
+@pytest.mark.parametrize("head", ["none", "embedded"])
+def test_a_head_is_counted_and_found(tmp_path: Path, family: str, head: HeadPlace) -> None:
+    capability = inspect(build(tmp_path, family, head=head))
+    assert capability.family == family
+    if head == "embedded":
+        assert capability.head is not None
+        assert (capability.head.source, capability.head.count, capability.refusal) == ("embedded", 1, None)
+    else:
+        assert capability.refusal is not None
+        assert capability.refusal.code == "missing_head_weights"
+        assert capability.parameters == inspect(build(tmp_path / "with", family)).parameters
+
+
+JSON = (
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=4) | st.lists(st.integers(), max_size=2)
+)
+
+
+@each_family
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(data=st.data())
+def test_no_config_is_more_than_a_folder_that_cannot_be_opened(
+    writer_of: Callable[[str], FamilyWriter], family: str, data: st.DataObject
+) -> None:
+    config = json.loads((writer_of(family).folder / "config.json").read_text())
+    fields = sorted(set(config) - {"model_type"})
+    changed = config | data.draw(st.dictionaries(st.sampled_from(fields), JSON, max_size=3))
+    files = replace(read_folder(writer_of(family).folder), config=changed)
+    with contextlib.suppress(ModelError):
+        assert capability_of(files).family == family
+
+
+def test_every_family_has_a_fixture() -> None:
+    assert {family.name for family in FAMILIES} == {"qwen3_5", "qwen3_5_moe", *RECIPES}

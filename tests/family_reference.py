@@ -1,0 +1,104 @@
+"""The heads of `families` as plainly as they can be written: mlx-lm's own block, whole texts, no cache.
+
+An oracle for the engine's heads, used through `reference.generate`. The block is taken from one of mlx-lm's models
+that has as many layers more as it takes for the last one to be of the head's kind.
+"""
+
+import importlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+from mlx import nn
+from mlx_lm.models.base import create_causal_mask
+
+from tests import families, reference
+
+ENDS = {
+    "qwen3_next": ("pre_fc_norm_embedding", "pre_fc_norm_hidden", "fc", "norm"),
+    "mimo": ("token_layernorm", "hidden_layernorm", "input_proj", "final_layernorm"),
+}
+NEXTN_ENDS = ("enorm", "hnorm", "eh_proj", "shared_head.norm")
+"""By family the norms of embedding and hidden state, the projection, and the norm before the vocabulary."""
+
+
+@dataclass
+class Head:
+    """The weights of a head by their keys in the file, its block, and whether the hidden state comes first."""
+
+    weights: dict[str, mx.array]
+    ends: tuple[str, str, str, str]
+    block: nn.Module
+    hidden_first: bool
+
+    def __call__(self, hidden: mx.array, embedding: mx.array) -> mx.array:
+        """hidden, embedding [1, T, H] -> [1, T, H]."""
+        embedding_norm, hidden_norm, projection, final_norm = (self.weights[f"{end}.weight"] for end in self.ends)
+        e = mx.fast.rms_norm(embedding, embedding_norm, 1e-6)
+        h = mx.fast.rms_norm(hidden, hidden_norm, 1e-6)
+        x = mx.concatenate([h, e] if self.hidden_first else [e, h], axis=-1) @ projection.T
+        return mx.fast.rms_norm(self.block(x, create_causal_mask(x.shape[1])), final_norm, 1e-6)
+
+
+@dataclass
+class Model:
+    """A target of mlx-lm's and a head, as `reference.Model` but for where the vocabulary is taken from."""
+
+    target: Any
+    head: Head
+
+    def hidden(self, tokens: list[int]) -> mx.array:
+        """Post-norm hidden states [1, T, H]."""
+        return self.target.model(mx.array([tokens]))
+
+    def logits(self, hidden: mx.array) -> mx.array:
+        """[1, T, H] -> [T, V]."""
+        return self.target.lm_head(hidden)[0]
+
+    def draft(self, tokens: list[int], hidden: mx.array, count: int, choose: reference.Choose) -> list[int]:
+        """Continue `tokens` by `count` drafts. `hidden` [1, T-1, H] is the target's, for all tokens but the newest."""
+        own = self.head.weights
+        embeddings = own.get("embed_tokens.weight", self.target.model.embed_tokens.weight)
+        projection = own.get("shared_head.head.weight", self.target.lm_head.weight)
+        drafts: list[int] = []
+        for _ in range(count):
+            out = self.head(hidden, embeddings[mx.array([(tokens + drafts)[1:]])])
+            drafts.append(choose((out[0, -1:] @ projection.T)[0], tokens + drafts))
+            hidden = mx.concatenate([hidden, out[:, -1:]], axis=1)  # past the target's states, the head's own
+        return drafts
+
+
+def load(folder: Path) -> Model:
+    """Load a folder that `families.build` wrote, head embedded."""
+    config = json.loads((folder / "config.json").read_text())
+    family, layers = config["model_type"], config["num_hidden_layers"]
+    stored = mx.load(str(folder / "model.safetensors"))
+    prefix = families.prefix_of(family)
+    head = {key.removeprefix(prefix): array for key, array in stored.items() if key.startswith(prefix)}
+    target = {key: array for key, array in stored.items() if not key.startswith(prefix)}
+
+    more = dict(target)
+    last = layers
+    if family == "qwen3_next":  # every fourth layer is attention, so three of the target's stand in between
+        last = layers + 3
+        for index in range(3):
+            parts = f"model.layers.{index}.", f"model.layers.{layers + index}."
+            more |= {key.replace(*parts): array for key, array in target.items() if key.startswith(parts[0])}
+    for key, array in head.items():
+        part = key.removeprefix("layers.0.")
+        if part.startswith(("self_attn.", "mlp.", "input_layernorm.", "post_attention_layernorm.")):
+            more[f"model.layers.{last}.{part}"] = array
+    if family == "qwen3_next":
+        head |= {key: array + 1.0 for key, array in head.items() if array.ndim == 1}
+    block = _stock(config | {"num_hidden_layers": last + 1}, more).layers[last]
+    return Model(_stock(config, target), Head(head, ENDS.get(family, NEXTN_ENDS), block, family == "mimo"))
+
+
+def _stock(config: dict[str, Any], weights: dict[str, mx.array]) -> Any:
+    module = importlib.import_module(f"mlx_lm.models.{config['model_type']}")
+    model = module.Model(module.ModelArgs.from_dict(config))
+    model.load_weights(list(model.sanitize(dict(weights)).items()))
+    model.eval()
+    return model
