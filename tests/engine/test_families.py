@@ -265,6 +265,8 @@ def test_sequences_of_different_lengths_do_not_see_each_other(
 @each_family
 def test_the_receipt_is_the_golden_one(tmp_path: Path, family: str) -> None:
     receipt = decide(M4, inspect(build(tmp_path, family)), MtpWish("auto")).receipt.to_json()
+    for fingerprint in ("fingerprint", "target_fingerprint"):  # they name these very bytes
+        assert receipt["head"].pop(fingerprint)
     assert receipt == json.loads((RECEIPTS / f"{family}.json").read_text())
 
 
