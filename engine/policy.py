@@ -7,14 +7,14 @@ user's Off, the user's On, the chip table.
 from __future__ import annotations
 
 import tomllib
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
 from engine.device import is_apple
 from engine.model.capability import RefusalCode
-from engine.types import Capability, Decision, DepthSource, Device, MtpWish, Receipt, Refusal
+from engine.types import Capability, Decision, DepthSource, Device, KVQuantisation, MtpWish, Receipt, Refusal
 
 CHIPS = Path(__file__).parents[1] / "resources" / "chips.toml"
 
@@ -64,8 +64,19 @@ def chip_rows(path: Path = CHIPS) -> tuple[ChipRow, ...]:
     return tuple(ChipRow(**{**row, "last": row.get("last"), "weights": tuple(row["weights"])}) for row in rows)
 
 
-def decide(device: Device, capability: Capability, wish: MtpWish) -> Decision:
-    """Decide on MTP for the next reply, in one sentence for people and a receipt for machines."""
+def decide(device: Device, capability: Capability, wish: MtpWish, kv: KVQuantisation | None = None) -> Decision:
+    """Decide on MTP for the next reply, in one sentence for people and a receipt for machines.
+
+    How keys and values are kept (`kv`) has no say in it; the receipt names it where they are quantised.
+    """
+    decision = _decide(device, capability, wish)
+    if kv is None:
+        return decision
+    shape = decision.receipt.shape | {"kv_quantisation": asdict(kv)}
+    return replace(decision, receipt=replace(decision.receipt, shape=shape))
+
+
+def _decide(device: Device, capability: Capability, wish: MtpWish) -> Decision:
     gate = hardware_gate(device, capability.quantisation)
     if capability.refusal is not None or capability.head is None:
         refusal = capability.refusal or Refusal(
