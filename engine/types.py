@@ -69,7 +69,7 @@ class MtpWish:
 
 @dataclass(frozen=True)
 class KVQuantisation:
-    """Keep keys and values in `bits` bits (4 or 8) once a conversation holds `start` tokens: all of them, from there on.
+    """Keep all keys and values in `bits` bits (4 or 8) once a conversation holds `start` tokens.
 
     The place is a token's position and nothing else, so a text does not depend on how it was come by.
     """

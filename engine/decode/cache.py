@@ -289,11 +289,19 @@ def _window_after(conv_input: mx.array, kept: Sequence[int], window: int) -> mx.
     return mx.take_along_axis(conv_input, index[..., None], axis=1)
 
 
+Rerun = Callable[[int, int], object]
+"""`rerun(start, stop)`: run rows `start` to `stop` of a forward through the model once more, extending the caches."""
+
+
 class CacheSet:
-    """The caches of all layers, moved together. Iterates over its layers as models expect."""
+    """The caches of all layers, moved together. Iterates over its layers as models expect.
+
+    A layer that keeps several caches has a set of its own in its place.
+    """
 
     def __init__(self, layers: Sequence[Cache]) -> None:
         self.layers = list(layers)
+        self._forwards: list[tuple[int, Rerun]] | None = None
 
     def __iter__(self) -> Iterator[Cache]:
         return iter(self.layers)
@@ -304,13 +312,43 @@ class CacheSet:
     def __getitem__(self, index: int) -> Cache:
         return self.layers[index]
 
+    def record(self, rows: int, rerun: Rerun) -> None:
+        """Note a forward over `rows` rows, for a model with layers that cannot keep some of them and drop the rest.
+
+        Where that is asked of them, all layers go back to where the transaction began, and the rows that were accepted
+        are run again. Outside a transaction nothing is noted.
+        """
+        if self._forwards is not None:
+            self._forwards.append((rows, rerun))
+
     def begin(self) -> None:
         """Open a transaction: rows run from here on are on trial."""
+        self._forwards = []
         for layer in self.layers:
             layer.begin()
 
     def commit(self, counts: Sequence[int]) -> None:
         """Close it: sequence b keeps its first `counts[b]` rows. Raises RuntimeError without `begin`."""
+        forwards, self._forwards = self._forwards or [], None
+        total = sum(rows for rows, _ in forwards)
+        if not forwards or all(count in (0, total) for count in counts):
+            self._commit(counts)
+            return
+        self._commit([0] * len(counts))
+        start = 0
+        for rows, rerun in forwards:
+            left = [min(max(count - start, 0), rows) for count in counts]
+            done = 0
+            # From one sequence's end to the next, so that each keeps all of a piece or nothing of it.
+            for stop in sorted(set(left) - {0}):
+                for layer in self.layers:
+                    layer.begin()
+                rerun(done, stop)
+                self._commit([stop - done if count >= stop else 0 for count in left])
+                done = stop
+            start += rows
+
+    def _commit(self, counts: Sequence[int]) -> None:
         for layer in self.layers:
             layer.commit(counts)
 

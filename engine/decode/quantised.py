@@ -52,9 +52,7 @@ class QuantisedKVCache(FullRows):
         if not self.group_size:
             self.group_size = _group_size((keys.shape[-1], values.shape[-1]))
         return [
-            part
-            for rows in (keys, values)
-            for part in mx.quantize(rows, group_size=self.group_size, bits=self.bits)
+            part for rows in (keys, values) for part in mx.quantize(rows, group_size=self.group_size, bits=self.bits)
         ]
 
     def can_rewind(self, mark: list[int]) -> bool:
@@ -71,9 +69,18 @@ def _group_size(widths: Sequence[int]) -> int:
 def quantise(caches: CacheSet, bits: int) -> None:
     """From here on keep all keys and values in `bits` bits. Other kinds stay as they are: states do not grow, nor do
     sliding windows. What is quantised already stays so."""
-    caches.layers = [
-        QuantisedKVCache.of(layer, bits) if isinstance(layer, KVCache) else layer for layer in caches.layers
-    ]
+    for index, layer in enumerate(caches.layers):
+        if isinstance(layer, CacheSet):
+            quantise(layer, bits)
+        elif isinstance(layer, KVCache):
+            caches.layers[index] = QuantisedKVCache.of(layer, bits)
+
+
+def _any_quantised(caches: CacheSet) -> bool:
+    return any(
+        _any_quantised(layer) if isinstance(layer, CacheSet) else isinstance(layer, QuantisedKVCache)
+        for layer in caches
+    )
 
 
 def require_quantisable(target: Target, wish: KVQuantisation) -> None:
@@ -89,9 +96,12 @@ def require_quantisable(target: Target, wish: KVQuantisation) -> None:
         raise RequestError("bad_kv_start", "KV quantisation has to start at token 0 or later.", kept=kept)
     caches = target.make_caches()
     quantise(caches, wish.bits)
-    if not any(isinstance(layer, QuantisedKVCache) for layer in caches):
+    if not _any_quantised(caches):
         raise RequestError(
-            "unsupported_cache", "This model has no growing keys and values to quantise.", kept=kept, next_step=next_step
+            "unsupported_cache",
+            "This model keeps no growing keys and values that could be quantised.",
+            kept=kept,
+            next_step=next_step,
         )
     try:
         target.logits(target.hidden(mx.zeros((1, 2), dtype=mx.int32), caches))
