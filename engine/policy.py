@@ -189,7 +189,9 @@ def _receipt(
             "batch": 1,
             "recurrent": capability.recurrent,
             "cache_kinds": list(capability.cache_kinds),
-        },
+        }
+        # What a rejected draft costs beyond the round itself, where that is a forward over the accepted rows.
+        | ({"rollback": "rerun"} if "state" in capability.cache_kinds else {}),
         hardware_gate={
             "device": device.name,
             "generation": device.generation,

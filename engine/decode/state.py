@@ -50,8 +50,12 @@ class StateCache(ArraysCache):
         return True
 
     @property
+    def arrays(self) -> list[mx.array]:
+        return [array for array in self.cache if array is not None]
+
+    @property
     def nbytes(self) -> int:
-        return sum(array.nbytes for array in self.cache if array is not None)
+        return sum(array.nbytes for array in self.arrays)
 
     @property
     def mark_nbytes(self) -> int:

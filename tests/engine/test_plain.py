@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
+from random import Random
 from typing import Any
 
 import mlx.core as mx
@@ -17,7 +18,7 @@ from engine.decode.sample import Chooser
 from engine.errors import RequestError
 from engine.model.load import LoadedModel, load
 from engine.telemetry import Counters
-from engine.types import KVQuantisation, Sampling
+from engine.types import KVQuantisation, RoundStats, Sampling
 from tests.engine.test_load import LLAMA, stock_folder
 
 WINDOW = 8
@@ -100,16 +101,18 @@ def written(
     conversation: Conversation | None = None,
     turn_end: int = 0,
     kv: KVQuantisation | None = None,
+    depth: int = 0,
+    rounds: list[RoundStats] | None = None,
 ) -> tuple[list[int], int]:
     """A greedy reply's tokens, and how many of the prompt's were known."""
     outcome = generate(
         conversation or Conversation(model.target, None),
         model.target,
-        Task(prompt, turn_end, Chooser(Sampling(), [0]), 0, frozenset(), LENGTH, 4096, kv),
+        Task(prompt, turn_end, Chooser(Sampling(), [0]), depth, frozenset(), LENGTH, 4096, kv),
         Silence(),
         Counters(),
         on_prefill=lambda done, total, reused: None,
-        on_round=lambda stats: None,
+        on_round=([] if rounds is None else rounds).append,
         cancelled=lambda: False,
     )
     return outcome.tokens, outcome.reused
@@ -160,6 +163,42 @@ def test_what_was_read_on_trial_can_be_taken_back(
     fresh = target.make_caches()
     target.hidden(tokens[:, : 12 + kept], fresh)
     assert mx.allclose(resumed, target.hidden(tokens[:, 16:], fresh), atol=1e-4)
+
+
+class Foreknowing:
+    """A drafter that knows the text, and says a wrong word at random."""
+
+    nbytes = 0
+
+    def __init__(self, text: Sequence[int], start: int) -> None:
+        self._text, self._start = text, start
+        self._random = Random(5)
+
+    def draft(
+        self, newest: mx.array, depth: int, chooser: Chooser, positions: Sequence[int], seen: mx.array | None
+    ) -> mx.array:
+        at = positions[0] - self._start
+        right = [*self._text, *[0] * depth][at : at + depth]
+        return mx.array([[token if self._random.random() < 0.6 else 511 - token for token in right]], dtype=mx.int32)
+
+    def observe(self, hidden: mx.array, tokens: mx.array, counts: Sequence[int]) -> None: ...
+
+    def prime(self) -> None: ...
+
+    def mark(self) -> None: ...
+
+    def rewind(self, mark: None) -> None: ...
+
+
+def test_checking_drafts_changes_no_word(family: str, model_of: Callable[[str], LoadedModel]) -> None:
+    """On windows that wrap and on states that are run again from before the round."""
+    model = model_of(family)
+    plain, _ = written(model)
+    for depth in (1, 2, 4):
+        rounds: list[RoundStats] = []
+        conversation = Conversation(model.target, lambda: Foreknowing(plain, len(PROMPT)))
+        assert written(model, conversation=conversation, depth=depth, rounds=rounds)[0] == plain
+        assert {stats.accepted for stats in rounds if stats.drafted == depth} >= {0, 1, depth}
 
 
 def test_k01_a_prompt_that_shares_a_beginning_is_answered_as_a_fresh_one(
