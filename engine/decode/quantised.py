@@ -89,11 +89,21 @@ def require_quantisable(target: Target, wish: KVQuantisation) -> None:
     Raises RequestError: bad_kv_bits or bad_kv_start for a wish that makes no sense, unsupported_cache where the
     model's attention cannot read packed rows (multi-head latent attention, attention sinks, widths no group divides).
     """
-    kept, next_step = "Your message is kept.", "Send it without KV quantisation."
+    kept, next_step = "Your message is kept.", "Send it again without KV quantisation."
     if wish.bits not in (4, 8):
-        raise RequestError("bad_kv_bits", f"Keys and values can be kept in 4 or 8 bits, not in {wish.bits}.", kept=kept)
+        raise RequestError(
+            "bad_kv_bits",
+            f"Keys and values can be kept in 4 or 8 bits, not in {wish.bits}.",
+            kept=kept,
+            next_step="Choose 4 or 8 bits and send it again.",
+        )
     if wish.start < 0:
-        raise RequestError("bad_kv_start", "KV quantisation has to start at token 0 or later.", kept=kept)
+        raise RequestError(
+            "bad_kv_start",
+            f"KV quantisation cannot begin at token {wish.start}.",
+            kept=kept,
+            next_step="Choose 0 or more and send it again.",
+        )
     caches = target.make_caches()
     quantise(caches, wish.bits)
     if not _any_quantised(caches):
