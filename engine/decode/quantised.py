@@ -84,7 +84,7 @@ def _any_quantised(caches: CacheSet) -> bool:
 
 
 def require_quantisable(target: Target, wish: KVQuantisation) -> None:
-    """Try the target on quantised caches, two rows that are never evaluated.
+    """Try the target on quantised caches, with rows that are never evaluated.
 
     Raises RequestError: bad_kv_bits or bad_kv_start for a wish that makes no sense, unsupported_cache where the
     model's attention cannot read packed rows (multi-head latent attention, attention sinks, widths no group divides).
@@ -114,7 +114,8 @@ def require_quantisable(target: Target, wish: KVQuantisation) -> None:
             next_step=next_step,
         )
     try:
-        target.logits(target.hidden(mx.zeros((1, 2), dtype=mx.int32), caches))
+        for rows in (2, 1):  # some attention has a path of its own for a single row
+            target.logits(target.hidden(mx.zeros((1, rows), dtype=mx.int32), caches))
     except Exception as error:  # whatever a family's code raises on packed rows
         raise RequestError(
             "unsupported_cache",

@@ -10,13 +10,14 @@ from typing import Any
 import mlx.core as mx
 import pytest
 from mlx_lm.generate import generate_step
-from mlx_lm.models import falcon_h1, gemma3_text, gpt_oss, llama, mamba, mamba2, recurrent_gemma
+from mlx_lm.models import deepseek_v3, falcon_h1, gemma3_text, gpt_oss, llama, mamba, mamba2, recurrent_gemma
 
 from engine.decode.loop import Conversation, Silence, Task, generate
 from engine.decode.quantised import require_quantisable
 from engine.decode.sample import Chooser
 from engine.errors import RequestError
 from engine.model.load import LoadedModel, load
+from engine.model.plain import PlainTarget
 from engine.telemetry import Counters
 from engine.types import KVQuantisation, RoundStats, Sampling
 from tests.engine.test_load import LLAMA, stock_folder
@@ -219,6 +220,15 @@ def test_k02_nothing_of_one_chat_is_left_in_the_next(family: str, model_of: Call
     written(model, (*PROMPT[:4], *range(300, 316)), conversation)
     other = (*PROMPT[:4], *range(200, 204))
     assert written(model, other, conversation) == (written(model, other)[0], 0)
+
+
+def test_multi_head_latent_attention_reads_no_quantised_rows() -> None:
+    sizes = {"kv_lora_rank": 32, "q_lora_rank": 32, "qk_rope_head_dim": 32, "qk_nope_head_dim": 32, "v_head_dim": 32}
+    config = SHARED | sizes | {"num_attention_heads": 2, "num_key_value_heads": 2, "n_routed_experts": None}
+    model = deepseek_v3.Model(deepseek_v3.ModelArgs.from_dict(config | {"model_type": "deepseek_v3"}))
+    with pytest.raises(RequestError) as caught:
+        require_quantisable(PlainTarget(model, config), KVQuantisation(8))
+    assert caught.value.report.code == "unsupported_cache"
 
 
 @pytest.mark.parametrize(
