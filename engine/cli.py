@@ -73,6 +73,8 @@ def _parser() -> argparse.ArgumentParser:
     add("--mtp", choices=("auto", "on", "off"), default="auto", help="whether to read ahead (default: auto)")
     add("--depth", metavar=f"auto|1-{MAX_DEPTH}", type=_depth, help="drafts per round (default: auto)")
     add("--head", metavar="PATH", help="a file or folder with the model's MTP head, if it is shipped apart")
+    add("--kv-bits", metavar="4|8", type=int, choices=(4, 8), help="keep keys and values in 4 or 8 bits to save memory")
+    add("--kv-from", metavar="N", type=_kv_from, default=0, help="… once there are N tokens (default: 0)")
     add("--json", action="store_true", help="print the reply and its figures as one JSON object")
 
     inspect = commands.add_parser("inspect", help="say what a model can do and whether it would read ahead here")
@@ -108,6 +110,12 @@ def _depth(text: str) -> int | None:
 def _max_tokens(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of tokens, 1 or more")
+    return int(text)
+
+
+def _kv_from(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of tokens")
     return int(text)
 
 
@@ -182,6 +190,8 @@ def _generate(args: argparse.Namespace) -> int:
                 max_tokens=args.max_tokens,
                 stop=tuple(args.stop),
                 mtp=MtpWish(args.mtp, args.depth),
+                kv_bits=args.kv_bits,
+                kv_quantise_from=args.kv_from,
             )
             printer = Printer(quiet=args.json)
             try:

@@ -7,7 +7,7 @@ user's Off, the user's On, what the head's trial says, the chip table. Every rec
 from __future__ import annotations
 
 import tomllib
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal
@@ -21,6 +21,7 @@ from engine.types import (
     Device,
     ErrorReport,
     HeadInfo,
+    KVQuantisation,
     MtpWish,
     PositionCount,
     Receipt,
@@ -83,8 +84,19 @@ def chip_rows(path: Path = CHIPS) -> tuple[ChipRow, ...]:
     return tuple(ChipRow(**{**row, "last": row.get("last"), "weights": tuple(row["weights"])}) for row in rows)
 
 
-def decide(device: Device, capability: Capability, wish: MtpWish) -> Decision:
-    """Decide on MTP for the next reply, in one sentence for people and a receipt for machines."""
+def decide(device: Device, capability: Capability, wish: MtpWish, kv: KVQuantisation | None = None) -> Decision:
+    """Decide on MTP for the next reply, in one sentence for people and a receipt for machines.
+
+    How keys and values are kept (`kv`) has no say in it; the receipt names it where they are quantised.
+    """
+    decision = _decide(device, capability, wish)
+    if kv is None:
+        return decision
+    shape = decision.receipt.shape | {"kv_quantisation": asdict(kv)}
+    return replace(decision, receipt=replace(decision.receipt, shape=shape))
+
+
+def _decide(device: Device, capability: Capability, wish: MtpWish) -> Decision:
     gate = hardware_gate(device, capability.quantisation)
     if capability.refusal is not None or capability.head is None:
         missing = RefusalCode.MISSING_HEAD_WEIGHTS
@@ -262,7 +274,9 @@ def _receipt(
             "batch": 1,
             "recurrent": capability.recurrent,
             "cache_kinds": list(capability.cache_kinds),
-        },
+        }
+        # What a rejected draft costs beyond the round itself, where that is a forward over the accepted rows.
+        | ({"rollback": "rerun"} if "state" in capability.cache_kinds else {}),
         hardware_gate={
             "device": device.name,
             "generation": device.generation,

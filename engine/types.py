@@ -69,6 +69,17 @@ class MtpWish:
 
 
 @dataclass(frozen=True)
+class KVQuantisation:
+    """Keep all keys and values in `bits` bits (4 or 8) once a conversation holds `start` tokens.
+
+    The place is a token's position and nothing else, so a text does not depend on how it was come by.
+    """
+
+    bits: int
+    start: int = 0
+
+
+@dataclass(frozen=True)
 class Message:
     """One turn. `tokens` are the ids that a model generated for it, and `model` is that model's `ModelInfo.path`.
 
@@ -87,7 +98,8 @@ class Request:
     """One reply to be written.
 
     `chat` names the conversation whose earlier computation may be reused. `max_tokens` of -1 runs to an end token
-    or to the end of the context. `seed` None draws a fresh one.
+    or to the end of the context. `seed` None draws a fresh one. `kv_bits` of 4 or 8 quantises keys and values once
+    the conversation holds `kv_quantise_from` tokens; None keeps them as computed.
     """
 
     id: int
@@ -98,6 +110,12 @@ class Request:
     max_tokens: int = -1
     stop: tuple[str, ...] = ()
     mtp: MtpWish = MtpWish()
+    kv_bits: int | None = None
+    kv_quantise_from: int = 0
+
+    @property
+    def kv(self) -> KVQuantisation | None:
+        return None if self.kv_bits is None else KVQuantisation(self.kv_bits, self.kv_quantise_from)
 
 
 # ---------------------------------------------------------------- model and device

@@ -292,7 +292,7 @@ class _Engine:
         try:
             if self._model is None or self._text is None:
                 raise _no_model(kept="Your message is kept.")
-            decision = decide(self._device, self._model.capability, request.mtp)
+            decision = decide(self._device, self._model.capability, request.mtp, request.kv)
             writer = ReplyWriter(request, self._model, self._text, decision, self._emit)
             reply = writer.run(self._conversation(request.chat), lambda: self._is_cancelled(request.id))
             self._emit(Finished(request.id, reply))

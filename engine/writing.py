@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from engine.decode.draft import MtpChain
 from engine.decode.loop import Conversation, Task, generate
+from engine.decode.quantised import require_quantisable
 from engine.decode.sample import Chooser, fresh_seed, validated
 from engine.model.stream import StopStrings, StreamDecoder
 from engine.model.text import ChatText
@@ -103,7 +104,8 @@ class ReplyWriter:
     """Writes one reply and keeps what was measured about it."""
 
     def __init__(self, request: Request, model: LoadedModel, text: ChatText, decision: Decision, emit: Emit) -> None:
-        """Raises RequestError for sampling values out of range, ModelError where the chat template fails."""
+        """Raises RequestError for sampling values out of range and for a KV quantisation that this model cannot read,
+        ModelError where the chat template fails."""
         self._id = request.id
         self._model = model
         self._decision = decision
@@ -119,7 +121,10 @@ class ReplyWriter:
             end_tokens=text.end_ids,
             max_tokens=request.max_tokens,
             context=model.capability.context,
+            kv=request.kv,
         )
+        if request.kv is not None:
+            require_quantisable(model.target, request.kv)
         self._counters = Counters()
         self._output = TextOutput(text.decoder(), (*request.stop, *text.stop), self._show)
 

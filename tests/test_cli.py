@@ -98,6 +98,8 @@ def test_the_version_is_the_packages(capsys: pytest.CaptureFixture[str]) -> None
         ["generate", "guide", "--prompt", "x", "--mtp", "maybe"],
         ["generate", "guide", "--prompt", "x", "--max-tokens", "0"],
         ["generate", "guide", "--prompt", "x", "--seed", "lucky"],
+        ["generate", "guide", "--prompt", "x", "--kv-bits", "6"],
+        ["generate", "guide", "--prompt", "x", "--kv-from", "-1"],
     ],
     ids=lambda arguments: " ".join(arguments[-2:]),
 )
@@ -148,6 +150,18 @@ def test_a_seed_gives_the_same_tokens_whether_or_not_it_reads_ahead(
 
     plain = tokens("--mtp", "off")
     assert [tokens("--mtp", "on", "--depth", depth) for depth in "135"] == [plain] * 3
+
+
+def test_keys_and_values_are_quantised_where_it_says_and_reading_ahead_changes_no_word(
+    generated: Callable[..., dict[str, Any]],
+) -> None:
+    def answer(*mtp: str) -> dict[str, Any]:
+        return generated("--max-tokens", "40", "--seed", "7", "--kv-bits", "4", "--kv-from", "30", *mtp)
+
+    plain, drafted = answer("--mtp", "off"), answer("--mtp", "on", "--depth", "3")
+    assert drafted["tokens"] == plain["tokens"]
+    assert drafted["receipt"]["shape"]["kv_quantisation"] == {"bits": 4, "start": 30}
+    assert "kv_quantisation" not in generated("--max-tokens", "2")["receipt"]["shape"]
 
 
 def test_switched_off_nothing_is_drafted_and_the_receipt_says_why(

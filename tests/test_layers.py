@@ -43,7 +43,10 @@ ENGINE = {
     "engine.device": ("engine.types", "engine.errors"),
     "engine.telemetry": ("engine.types", "engine.errors"),
     "engine.decode": ("engine.types", "engine.errors", "engine.telemetry"),
-    "engine.model": ("engine.types", "engine.errors", "engine.decode.cache"),
+    "engine.model": (
+        *("engine.types", "engine.errors"),
+        *("engine.decode.cache", "engine.decode.rotating", "engine.decode.state"),
+    ),
     "engine.library": ("engine.types", "engine.errors", "engine.device", "engine.model.capability"),
     "engine.measure": (
         *("engine.types", "engine.errors", "engine.device", "engine.telemetry"),

@@ -2,13 +2,18 @@
 
 Rolling back is committing less than was run, down to `commit([0, …])`. Every kind of cache here can do it exactly:
 
-- `KVCache` only moves its length back; the rows behind it are overwritten by the next update;
+- `KVCache` only moves its length back; the rows behind it are overwritten by the next update. So does
+  `QuantisedKVCache` (in `quantised.py`), and `RotatingKVCache` (in `rotating.py`), which drops rows from its front
+  only once no transaction can need them;
 - `RecurrentCache` cannot be cut, since a state has no rows. It keeps the inputs of the scan that ran inside the
   transaction, and where a sequence keeps fewer rows than were run it replays just the accepted prefix from the
-  state before the round, lazily, in the next graph.
+  state before the round, lazily, in the next graph;
+- `StateCache` (in `state.py`) has a state and no replay of its own: it takes all rows of a sequence back or none, and
+  the set runs the accepted rows once more through the whole model (`CacheSet.record`).
 
 Counts are one per sequence, so sequences of a batch may advance by different amounts. `mark` and `rewind` return to
-an earlier point of a conversation; a mark stays valid while no row before it is overwritten.
+an earlier point of a conversation. A mark stays valid while no row before it is overwritten; `can_rewind` tells
+whether the rows that it needs are still held as they were.
 """
 
 from __future__ import annotations
@@ -34,6 +39,8 @@ class Cache(Protocol):
 
     def rewind(self, mark: Any) -> None: ...
 
+    def can_rewind(self, mark: Any) -> bool: ...
+
     @property
     def arrays(self) -> list[mx.array]: ...
 
@@ -44,19 +51,15 @@ class Cache(Protocol):
     def mark_nbytes(self) -> int: ...
 
 
-class KVCache:
-    """Keys and values of one attention layer, `[B, H, S, D]`, with a length of its own for each sequence.
+class Rows:
+    """What the caches of attention layers have in common: a length for each sequence, and buffers `[B, H, S, …]`.
 
-    Implements what mlx-lm's attention modules ask of a cache (`offset`, `update_and_fetch`, `make_mask`). Sequences
-    start at row 0 of the buffer. While all lengths agree (always, for one sequence) an update is one slice
-    assignment and the mask is the symbolic "causal"; else rows are written one sequence at a time and the mask is
-    an array.
+    Implements `offset` and the transactions; a transaction moves lengths and nothing else.
     """
 
     def __init__(self) -> None:
-        self.keys: mx.array | None = None
-        self.values: mx.array | None = None
         self.lengths: list[int] = []
+        self._buffers: list[mx.array] = []
         self._begun: list[int] | None = None
 
     @property
@@ -70,35 +73,20 @@ class KVCache:
     def _uniform(self) -> bool:
         return len(set(self.lengths)) <= 1
 
-    def update_and_fetch(self, keys: mx.array, values: mx.array) -> tuple[mx.array, mx.array]:
-        """Append rows `[B, H, T, D]`; return all rows up to the longest sequence."""
-        batch, rows = keys.shape[0], keys.shape[2]
-        if not self.lengths:
-            self.lengths = [0] * batch
-        end = max(self.lengths) + rows
-        self.keys = _grown(self.keys, keys, end)
-        self.values = _grown(self.values, values, end)
-        if self._uniform:
-            start = self.lengths[0]
-            self.keys[..., start : start + rows, :] = keys
-            self.values[..., start : start + rows, :] = values
-        else:
-            for row, start in enumerate(self.lengths):
-                self.keys[row, :, start : start + rows] = keys[row]
-                self.values[row, :, start : start + rows] = values[row]
-        self.lengths = [length + rows for length in self.lengths]
-        return self.keys[..., :end, :], self.values[..., :end, :]
+    def _write(self, rows: Sequence[mx.array], dropped: int = 0) -> None:
+        """Append rows `[B, H, T, …]` to the buffers, which have room for them, `dropped` rows having left them.
 
-    def make_mask(self, rows: int, return_array: bool = False, window_size: int | None = None) -> mx.array | str | None:
-        """The causal mask for `rows` new rows; a boolean `[B, 1, T, S]` where lengths differ."""
-        if window_size is not None:
-            raise NotImplementedError("a sliding window needs a rotating cache")
-        if self._uniform and not return_array:
-            return None if rows == 1 else "causal"
-        lengths = mx.array(self.lengths or [0])[:, None, None, None]
-        queries = lengths + mx.arange(rows)[None, None, :, None]
-        keys = mx.arange(max(self.lengths or [0]) + rows)[None, None, None, :]
-        return keys <= queries
+        While all lengths agree (always, for one sequence) that is one slice assignment, else one for each sequence.
+        """
+        count = rows[0].shape[2]
+        for buffer, new in zip(self._buffers, rows, strict=True):
+            if self._uniform:
+                start = self.lengths[0] - dropped
+                buffer[:, :, start : start + count] = new
+            else:
+                for sequence, length in enumerate(self.lengths):
+                    buffer[sequence, :, length - dropped : length - dropped + count] = new[sequence]
+        self.lengths = [length + count for length in self.lengths]
 
     def begin(self) -> None:
         self._begun = list(self.lengths)
@@ -116,9 +104,12 @@ class KVCache:
     def rewind(self, mark: list[int]) -> None:
         self.lengths = list(mark)
 
+    def can_rewind(self, mark: list[int]) -> bool:
+        return True
+
     @property
     def arrays(self) -> list[mx.array]:
-        return [array for array in (self.keys, self.values) if array is not None]
+        return list(self._buffers)
 
     @property
     def nbytes(self) -> int:
@@ -129,14 +120,69 @@ class KVCache:
         return 0  # a mark is a length
 
 
-def _grown(buffer: mx.array | None, rows: mx.array, end: int) -> mx.array:
-    """`buffer` with room for `end` rows, made like `rows` where there is none yet."""
-    batch, heads, _, width = rows.shape
-    have = 0 if buffer is None else buffer.shape[2]
-    if buffer is not None and have >= end:
+class FullRows(Rows):
+    """Rows from the first on, none of which ever leaves: row i of a buffer is position i of its sequence."""
+
+    def append(self, rows: Sequence[mx.array]) -> list[mx.array]:
+        """Append rows `[B, H, T, …]` to each buffer; all rows of each, up to the longest sequence."""
+        if not self.lengths:
+            self.lengths = [0] * rows[0].shape[0]
+        end = max(self.lengths) + rows[0].shape[2]
+        buffers = self._buffers or [new[:, :, :0] for new in rows]
+        self._buffers = [grown(buffer, end) for buffer in buffers]
+        self._write(rows)
+        return [buffer[:, :, :end] for buffer in self._buffers]
+
+    def make_mask(self, rows: int, return_array: bool = False, window_size: int | None = None) -> mx.array | str | None:
+        """The causal mask for `rows` new rows, as far back as `window_size` where one is given.
+
+        None or "causal" where that says it all; else a boolean `[T, S]`, or `[B, 1, T, S]` where lengths differ.
+        """
+        end = max(self.lengths or [0]) + rows
+        windowed = window_size is not None and end > window_size
+        if self._uniform and not return_array and not windowed:
+            return None if rows == 1 else "causal"
+        return visible(self.lengths, rows, mx.arange(end), window_size if windowed else None)
+
+
+class KVCache(FullRows):
+    """Keys and values of one attention layer, `[B, H, S, D]`, as mlx-lm's attention modules ask for them."""
+
+    @property
+    def keys(self) -> mx.array | None:
+        return self._buffers[0] if self._buffers else None
+
+    @property
+    def values(self) -> mx.array | None:
+        return self._buffers[1] if self._buffers else None
+
+    def update_and_fetch(self, keys: mx.array, values: mx.array) -> tuple[mx.array, mx.array]:
+        """Append rows `[B, H, T, D]`; return all rows up to the longest sequence."""
+        all_keys, all_values = self.append((keys, values))
+        return all_keys, all_values
+
+
+def grown(buffer: mx.array, end: int, step: int = KV_STEP) -> mx.array:
+    """`buffer` with room for `end` rows, in whole steps."""
+    batch, heads, have, width = buffer.shape
+    if have >= end:
         return buffer
-    more = mx.zeros((batch, heads, -(-end // KV_STEP) * KV_STEP - have, width), dtype=rows.dtype)
-    return more if buffer is None else mx.concatenate([buffer, more], axis=2)
+    more = mx.zeros((batch, heads, -(-end // step) * step - have, width), dtype=buffer.dtype)
+    return mx.concatenate([buffer, more], axis=2)
+
+
+def visible(lengths: Sequence[int], rows: int, positions: mx.array, window: int | None, keep: int = 0) -> mx.array:
+    """Which of the rows at `positions` `[S]` each of `rows` new rows sees: its past, itself, and no more than `window`
+    rows in all, the first `keep` being seen always. Boolean, `[T, S]`, or `[B, 1, T, S]` where lengths differ."""
+    starts = list(lengths) or [0]
+    uniform = len(set(starts)) == 1
+    queries = mx.arange(rows)[:, None]
+    queries = queries + (starts[0] if uniform else mx.array(starts)[:, None, None, None])
+    seen = positions <= queries
+    if window is not None:
+        recent = positions > queries - (window - keep)
+        seen = seen & (recent | (positions < keep) if keep else recent)
+    return seen
 
 
 Replay = Callable[[mx.array | None, Sequence[int]], mx.array]
@@ -219,6 +265,9 @@ class RecurrentCache:
     def rewind(self, mark: tuple[mx.array | None, mx.array | None]) -> None:
         self.conv, self.state = mark
 
+    def can_rewind(self, mark: tuple[mx.array | None, mx.array | None]) -> bool:
+        return True
+
     @property
     def arrays(self) -> list[mx.array]:
         return [array for array in (self.conv, self.state) if array is not None]
@@ -240,11 +289,19 @@ def _window_after(conv_input: mx.array, kept: Sequence[int], window: int) -> mx.
     return mx.take_along_axis(conv_input, index[..., None], axis=1)
 
 
+Rerun = Callable[[int, int], object]
+"""`rerun(start, stop)`: run rows `start` to `stop` of a forward through the model once more, extending the caches."""
+
+
 class CacheSet:
-    """The caches of all layers, moved together. Iterates over its layers as models expect."""
+    """The caches of all layers, moved together. Iterates over its layers as models expect.
+
+    A layer that keeps several caches has a set of its own in its place.
+    """
 
     def __init__(self, layers: Sequence[Cache]) -> None:
         self.layers = list(layers)
+        self._forwards: list[tuple[int, Rerun]] | None = None
 
     def __iter__(self) -> Iterator[Cache]:
         return iter(self.layers)
@@ -255,13 +312,43 @@ class CacheSet:
     def __getitem__(self, index: int) -> Cache:
         return self.layers[index]
 
+    def record(self, rows: int, rerun: Rerun) -> None:
+        """Note a forward over `rows` rows, for a model with layers that cannot keep some of them and drop the rest.
+
+        Where that is asked of them, all layers go back to where the transaction began, and the rows that were accepted
+        are run again. Outside a transaction nothing is noted.
+        """
+        if self._forwards is not None:
+            self._forwards.append((rows, rerun))
+
     def begin(self) -> None:
         """Open a transaction: rows run from here on are on trial."""
+        self._forwards = []
         for layer in self.layers:
             layer.begin()
 
     def commit(self, counts: Sequence[int]) -> None:
         """Close it: sequence b keeps its first `counts[b]` rows. Raises RuntimeError without `begin`."""
+        forwards, self._forwards = self._forwards or [], None
+        total = sum(rows for rows, _ in forwards)
+        if not forwards or all(count in (0, total) for count in counts):
+            self._commit(counts)
+            return
+        self._commit([0] * len(counts))
+        start = 0
+        for rows, rerun in forwards:
+            left = [min(max(count - start, 0), rows) for count in counts]
+            done = 0
+            # From one sequence's end to the next, so that each keeps all of a piece or nothing of it.
+            for stop in sorted(set(left) - {0}):
+                for layer in self.layers:
+                    layer.begin()
+                rerun(done, stop)
+                self._commit([stop - done if count >= stop else 0 for count in left])
+                done = stop
+            start += rows
+
+    def _commit(self, counts: Sequence[int]) -> None:
         for layer in self.layers:
             layer.commit(counts)
 
@@ -273,6 +360,10 @@ class CacheSet:
         """Return to `mark`, dropping every row behind it."""
         for layer, point in zip(self.layers, mark, strict=True):
             layer.rewind(point)
+
+    def can_rewind(self, mark: list[Any]) -> bool:
+        """Whether every layer still holds the rows that `mark` needs."""
+        return all(layer.can_rewind(point) for layer, point in zip(self.layers, mark, strict=True))
 
     @property
     def arrays(self) -> list[mx.array]:

@@ -17,11 +17,12 @@ import mlx.core as mx
 
 from engine.decode.cache import KV_STEP
 from engine.decode.draft import Drafter, Target
+from engine.decode.quantised import quantise
 from engine.decode.round import Decoder
 from engine.decode.sample import Chooser
 from engine.errors import RequestError
 from engine.telemetry import Counters
-from engine.types import FinishReason, RoundStats
+from engine.types import FinishReason, KVQuantisation, RoundStats
 
 PREFILL_CHUNK = 512
 """Prompt tokens per forward. A stop is noticed between chunks."""
@@ -52,14 +53,18 @@ class Conversation:
         self.caches = target.make_caches()
         self.drafter: Drafter | None = None
         self._marks: list[_Mark] = []
+        self._kv: KVQuantisation | None = None
 
-    def resume(self, prompt: Sequence[int], mtp: bool) -> int:
+    def resume(self, prompt: Sequence[int], mtp: bool, kv: KVQuantisation | None = None) -> int:
         """Move to the longest known prefix of `prompt` that leaves at least one token to read; its length.
 
         With `mtp` it is the longest one that the head has read too, unless more than `MAX_REREAD` tokens would be
         read again for it; then the head begins without a history. Without `mtp` the head's history is dropped, since
-        nobody will keep it up to date.
+        nobody will keep it up to date. Another `kv` than before forgets everything, for it was computed otherwise.
         """
+        if kv != self._kv:
+            self._kv = kv
+            self.reset()
         known = self._known_prefix(prompt, mtp and self._make_drafter is not None)
         if known is None:
             self.reset()
@@ -84,13 +89,17 @@ class Conversation:
                 break
             common += 1
         usable = min(common, len(prompt) - 1)
-        marks = [mark for mark in (*self._marks, self._here()) if 0 < mark.length <= usable]
+        marks = [mark for mark in (*self._marks, self._here()) if self._can_resume(mark, usable)]
         latest = max(marks, key=lambda mark: mark.length, default=None)
         if latest is None or not drafting:
             return latest
         read = max((mark for mark in marks if mark.drafter), key=lambda mark: mark.length, default=None)
         again = latest.length - (0 if read is None else read.length)
         return read if again <= MAX_REREAD else latest
+
+    def _can_resume(self, mark: _Mark, usable: int) -> bool:
+        """Whether `mark` lies in the first `usable` tokens, and the caches still hold what it looks back on."""
+        return 0 < mark.length <= usable and self.caches.can_rewind(mark.caches)
 
     def mark(self) -> None:
         """Remember this point as one to resume from."""
@@ -141,7 +150,7 @@ class Task:
     """What to decode. `depth` 0 is plain decoding: the head is neither run nor kept up to date.
 
     `turn_end` is the length of the prompt before the generation prompt, 0 if unknown. `max_tokens` -1 is no limit
-    but the context's.
+    but the context's. `kv` quantises keys and values at one fixed position, which no round crosses.
     """
 
     prompt: Sequence[int]
@@ -151,6 +160,7 @@ class Task:
     end_tokens: frozenset[int]
     max_tokens: int
     context: int
+    kv: KVQuantisation | None = None
 
 
 @dataclass
@@ -193,7 +203,7 @@ def generate(
     outcome = Outcome()
     if budget == 0:
         return outcome
-    outcome.reused = conversation.resume(task.prompt, mtp=task.depth > 0)
+    outcome.reused = conversation.resume(task.prompt, mtp=task.depth > 0, kv=task.kv)
     try:
         newest = _prefill(conversation, target, task, outcome.reused, on_prefill, cancelled)
         if newest is None:
@@ -211,6 +221,7 @@ def generate(
             newest,
             [total],
             _seen(task.chooser, task.prompt, newest),
+            task.kv,
         )
         rules = _Rules(task, budget, output, outcome)
         rules.keep([first])
@@ -238,6 +249,10 @@ def _prefill(
         end = min(done + PREFILL_CHUNK, total)
         if done < task.turn_end < end:
             end = task.turn_end
+        if task.kv is not None and done == task.kv.start:
+            quantise(conversation.caches, task.kv.bits)
+        if task.kv is not None and done < task.kv.start < end:
+            end = task.kv.start
         chunk = mx.array([list(task.prompt[done:end])], dtype=mx.int32)
         hidden = target.hidden(chunk, conversation.caches)
         conversation.tokens = list(task.prompt[:end])
@@ -321,10 +336,11 @@ def _rounds(
         output.hand_out()
         return
     at = time.perf_counter()
-    running = decoder.launch(_depth(task, rules.remaining))
+    running = decoder.launch(_depth(task, rules.remaining, decoder.lengths[0]))
     output.hand_out()
     while True:
-        pipelined = running.depth == 0 and rules.remaining > 1 and _depth(task, rules.remaining - 1) == 0
+        plain_next = rules.remaining > 1 and _depth(task, rules.remaining - 1, decoder.lengths[0] + 1) == 0
+        pipelined = running.depth == 0 and plain_next
         behind = decoder.launch_behind(running) if pipelined else None
         verdict = decoder.read(running)[0]
         now = time.perf_counter()
@@ -337,7 +353,7 @@ def _rounds(
         if cancelled() and not rules.ended():
             rules.end("cancelled")
         if not rules.ended():
-            running = behind or decoder.launch(_depth(task, rules.remaining))
+            running = behind or decoder.launch(_depth(task, rules.remaining, decoder.lengths[0]))
         elif behind is not None:
             decoder.abandon(behind)
         # Whatever is done with the tokens is done while the next round runs.
@@ -349,6 +365,12 @@ def _rounds(
             mx.clear_cache()  # the keys and values have moved to larger buffers; the old ones fit nothing else
 
 
-def _depth(task: Task, remaining: int) -> int:
-    """Drafts worth making when `remaining` tokens may still come: the round itself always yields one."""
-    return min(task.depth, remaining - 1)
+def _depth(task: Task, remaining: int, position: int) -> int:
+    """Drafts worth making when `remaining` tokens may still come and the newest is at `position`.
+
+    The round itself always yields one. Where keys and values are quantised on the way, no round reaches across.
+    """
+    depth = min(task.depth, remaining - 1)
+    if task.kv is not None and position < task.kv.start:
+        return min(depth, task.kv.start - position - 1)
+    return depth

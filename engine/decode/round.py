@@ -27,8 +27,10 @@ import mlx.core as mx
 
 from engine.decode.cache import CacheSet
 from engine.decode.draft import Drafter, Target
+from engine.decode.quantised import quantise
 from engine.decode.sample import Chooser
 from engine.decode.verify import Verdict, accepted_count
+from engine.types import KVQuantisation
 
 
 @dataclass
@@ -61,14 +63,17 @@ class Decoder:
         newest: mx.array,
         lengths: Sequence[int],
         seen: mx.array | None,
+        kv: KVQuantisation | None = None,
     ) -> None:
-        """`newest` is `[B, 1]`; `seen` the latest tokens up to it, `[B, chooser.window]`, None where it is 0."""
+        """`newest` is `[B, 1]`; `seen` the latest tokens up to it, `[B, chooser.window]`, None where it is 0. `kv`
+        quantises the target's keys and values where all sequences reach its position with the same round."""
         self._target = target
         self._caches = caches
         self._chooser = chooser
         self._drafter = drafter
         self._newest = newest
         self._seen = seen
+        self._kv = kv
         self.lengths = list(lengths)
 
     def launch(self, depth: int) -> Launched:
@@ -80,6 +85,8 @@ class Decoder:
             drafts = self._drafter.draft(rows, depth, self._chooser, after_newest, self._seen)
             mx.async_eval(drafts)  # the chain runs while the graph of the check is being built
             rows = mx.concatenate([rows, drafts], axis=1)
+        if self._kv is not None and set(self.lengths) == {self._kv.start}:
+            quantise(self._caches, self._kv.bits)
         self._caches.begin()
         hidden = self._target.hidden(rows, self._caches)
         seen = None if self._seen is None else mx.concatenate([self._seen, rows[:, 1:]], axis=1)

@@ -87,6 +87,9 @@ def load(folder: Path, head_path: Path | None, progress: Progress, dtype: mx.Dty
 
     model, config = _load_target(files, family)
     target = module_of(family).make_target(model) if family else PlainTarget(model, config)
+    if isinstance(target, PlainTarget):
+        kinds = target.cache_kinds
+        capability = replace(capability, cache_kinds=kinds, recurrent="state" in kinds)
     progress("Loading weights", READ_BY)
     _evaluate(model, dtype, lambda done: progress("Loading weights", READ_BY + (TARGET_BY - READ_BY) * done))
     hidden = _first_words(target)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, cast
 
 import mlx.core as mx
 from mlx_lm.models import cache as stock
 
-from engine.decode.cache import CacheSet, KVCache
+from engine.decode.cache import Cache, CacheSet, KVCache
+from engine.decode.rotating import RotatingKVCache
+from engine.decode.state import StateCache
 from engine.errors import ModelError
 from engine.model.tensor_files import DOWNLOAD_AGAIN
 
@@ -20,17 +23,22 @@ class PlainTarget:
     """
 
     def __init__(self, model: Any, config: dict[str, Any]) -> None:
-        """Raises ModelError: unsupported_cache where the model keeps more than keys and values of full attention,
-        load_failed where its code does not run with this config."""
+        """Raises ModelError: unsupported_cache where the model keeps what cannot be taken back exactly, load_failed
+        where its code does not run with this config."""
         model_type = config.get("model_type")
-        own = stock.make_prompt_cache(model)
-        if kinds := {type(layer).__name__ for layer in own if type(layer) is not stock.KVCache}:
-            raise _unsupported_cache(f"model_type {model_type!r} uses {', '.join(sorted(kinds))}")
         self.model = model
-        self._layers = len(own)
+        self._own = stock.make_prompt_cache(model)
+        self.cache_kinds = tuple(sorted(set(_kinds(self._own))))
+        """Of "kv", "rotating_kv" and "state", those that the model has."""
+        if strange := {kind for kind in self.cache_kinds if kind not in KINDS.values()}:
+            raise _unsupported_cache(f"model_type {model_type!r} uses {', '.join(sorted(strange))}")
+        self._stateful = KINDS[stock.ArraysCache] in self.cache_kinds
         # Two rows on trial, never evaluated: enough to meet every request that the model makes of its caches.
         try:
-            trial = model(mx.zeros((1, 2), dtype=mx.int32), cache=self.make_caches().layers)
+            caches = self.make_caches()
+            trial = model(mx.zeros((1, 2), dtype=mx.int32), cache=caches.layers)
+            if any(array is None for state in _states(caches) for array in state.cache):
+                raise AttributeError("a state that its layer does not keep")
         except (NotImplementedError, AttributeError) as error:
             raise _unsupported_cache(f"model_type {model_type!r}: {error}") from error
         except Exception as error:  # whatever a family's code raises: the model cannot run
@@ -44,6 +52,8 @@ class PlainTarget:
 
     def hidden(self, tokens: mx.array, caches: CacheSet) -> mx.array:
         """Vocabulary scores `[B, T, V]` of `[B, T]` tokens; extends `caches`."""
+        if self._stateful:
+            caches.record(tokens.shape[1], lambda start, stop: self.model(tokens[:, start:stop], cache=caches.layers))
         return cast(mx.array, self.model(tokens, cache=caches.layers))
 
     def logits(self, hidden: mx.array) -> mx.array:
@@ -51,8 +61,40 @@ class PlainTarget:
         return hidden
 
     def make_caches(self) -> CacheSet:
-        """Empty caches, one for each layer."""
-        return CacheSet([KVCache() for _ in range(self._layers)])
+        """Empty caches, one for each layer, of the kinds that the model itself would make."""
+        return CacheSet([_transactional(cache) for cache in self._own])
+
+
+KINDS = {stock.KVCache: "kv", stock.RotatingKVCache: "rotating_kv", stock.ArraysCache: "state"}
+"""mlx-lm's caches that have an exact counterpart here, and their names in a receipt."""
+
+
+def _kinds(caches: Iterable[Any]) -> Iterable[str]:
+    """The name of each cache; that of its class where there is no counterpart."""
+    for cache in caches:
+        if type(cache) is stock.CacheList:
+            yield from _kinds(cache.caches)
+        else:
+            yield KINDS.get(type(cache), type(cache).__name__)
+
+
+def _transactional(cache: Any) -> Cache:
+    """The counterpart of one of mlx-lm's caches."""
+    if type(cache) is stock.CacheList:
+        return CacheSet([_transactional(part) for part in cache.caches])
+    if type(cache) is stock.RotatingKVCache:
+        return RotatingKVCache(cache.max_size, cache.keep)
+    if type(cache) is stock.ArraysCache:
+        return StateCache(len(cache.cache))
+    return KVCache()
+
+
+def _states(caches: CacheSet) -> Iterable[StateCache]:
+    for layer in caches:
+        if isinstance(layer, CacheSet):
+            yield from _states(layer)
+        elif isinstance(layer, StateCache):
+            yield layer
 
 
 def _unsupported_cache(detail: str) -> ModelError:

@@ -21,7 +21,7 @@ from engine.measure import first_difference
 from engine.model.load import LoadedModel, load
 from engine.model.text import ChatText
 from engine.telemetry import Counters
-from engine.types import MAX_DEPTH, FinishReason, Message, RoundStats, Sampling
+from engine.types import MAX_DEPTH, FinishReason, KVQuantisation, Message, RoundStats, Sampling
 from tests import checkpoints, reference
 
 GUIDE = Path(__file__).parents[2] / "resources" / "models" / "guide"
@@ -109,6 +109,7 @@ class Writer:
         end_tokens: frozenset[int] = frozenset(),
         stop_after: int | None = None,
         cancelled: Callable[[], bool] = lambda: False,
+        kv: KVQuantisation | None = None,
     ) -> Text:
         rounds: list[RoundStats] = []
         outcome = generate(
@@ -122,6 +123,7 @@ class Writer:
                 end_tokens=end_tokens,
                 max_tokens=max_tokens,
                 context=self.model.capability.context,
+                kv=kv,
             ),
             Script(stop_after),
             Counters(),

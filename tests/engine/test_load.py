@@ -11,7 +11,8 @@ from typing import Any
 import mlx.core as mx
 import pytest
 from mlx.utils import tree_flatten
-from mlx_lm.models import llama, mamba
+from mlx_lm.models import llama
+from mlx_lm.models.cache import ChunkedKVCache, KVCache
 from mlx_lm.utils import load_model
 
 from engine.errors import ModelError
@@ -240,18 +241,6 @@ LLAMA = {
     "tie_word_embeddings": True,
     "max_position_embeddings": 256,
 }
-MAMBA = {
-    "model_type": "mamba",
-    "vocab_size": 512,
-    "hidden_size": 32,
-    "intermediate_size": 64,
-    "state_size": 4,
-    "num_hidden_layers": 2,
-    "conv_kernel": 4,
-    "use_bias": False,
-    "use_conv_bias": True,
-    "time_step_rank": 2,
-}
 
 
 def stock_folder(folder: Path, module: Any, config: dict[str, Any]) -> Path:
@@ -285,9 +274,11 @@ def test_a_plain_model_can_take_back_what_it_has_read(tmp_path: Path) -> None:
     assert mx.allclose(resumed, target.logits(target.hidden(TOKENS, target.make_caches()))[:, 6:], atol=1e-5)
 
 
-def test_a_model_with_a_memory_of_its_own_is_refused(tmp_path: Path) -> None:
-    error = error_of(lambda: load_quietly(stock_folder(tmp_path / "m", mamba, MAMBA)))
+def test_a_model_with_a_memory_of_its_own_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(llama.Model, "make_cache", lambda self: [ChunkedKVCache(8), KVCache()])
+    error = error_of(lambda: load_quietly(stock_folder(tmp_path / "m", llama, LLAMA)))
     assert error.report.code == "unsupported_cache"
+    assert "ChunkedKVCache" in error.report.detail
 
 
 # ---------------------------------------------------------------- what goes wrong

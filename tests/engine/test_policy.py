@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from engine.policy import AUTO_DEPTH, CHIPS, LEAST_DRAFTS, chip_rows, decide, verdict, weights_of
-from engine.types import Capability, Device, HeadInfo, HeadOrigin, MtpWish, PositionCount, Refusal
+from engine.types import Capability, Device, HeadInfo, HeadOrigin, KVQuantisation, MtpWish, PositionCount, Refusal
 
 LINUX = Device("AMD EPYC 7763", None, 64 << 30, None, False, "Linux")
 
@@ -244,6 +244,18 @@ def test_the_receipt_is_complete_json() -> None:
         "depth_source": "fixed",
         "refusal": None,
     }
+
+
+def test_the_receipt_names_quantised_keys_and_values_and_nothing_else_changes() -> None:
+    plainly, quantised = decide(M4, ABLE, MtpWish()), decide(M4, ABLE, MtpWish(), KVQuantisation(4, 1000))
+    assert quantised.receipt.shape["kv_quantisation"] == {"bits": 4, "start": 1000}
+    shape = {key: value for key, value in quantised.receipt.shape.items() if key != "kv_quantisation"}
+    assert replace(quantised, receipt=replace(quantised.receipt, shape=shape)) == plainly
+
+
+def test_the_receipt_names_what_a_state_without_a_replay_costs() -> None:
+    receipt = decide(M4, replace(HEADLESS, cache_kinds=("kv", "state")), MtpWish()).receipt
+    assert receipt.shape["rollback"] == "rerun"
 
 
 def test_the_receipt_of_a_plain_reply_says_why() -> None:

@@ -37,6 +37,9 @@ class RowCount:
     def rewind(self, mark: int) -> None:
         self.rows = mark
 
+    def can_rewind(self, mark: int) -> bool:
+        return True
+
     nbytes = mark_nbytes = 0
     arrays: tuple[mx.array, ...] = ()
 
