@@ -210,7 +210,15 @@ class Bridge(QObject):
             case Unloaded():
                 self.unloaded.emit(event)
             case WorkerStopped(error=error):
-                self._lose(error or ErrorReport("worker_stopped", "The engine stopped by itself."))
+                self._lose(
+                    error
+                    or ErrorReport(
+                        code="worker_stopped",
+                        what="The engine stopped by itself.",
+                        kept="What was written so far is kept.",
+                        next_step="Send a message: Foreword loads the model again.",
+                    )
+                )
             case Started() | PrefillProgress() | TextDelta() | RoundDone() | Finished() | Failed():
                 if event.id == self._request:
                     self._take_of_reply(event)

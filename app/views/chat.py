@@ -108,7 +108,7 @@ class ChatView(QWidget):
         layout.addWidget(self._pages, 1)
         layout.addLayout(self._column)
 
-        self.transcript.regenerate_requested.connect(lambda _: session.regenerate())
+        self.transcript.regenerate_requested.connect(lambda _: self.regenerate())
         self.transcript.action_requested.connect(lambda _: self._act_on_failure())
         self.transcript.link_activated.connect(open_link)
         self.empty.chosen.connect(lambda prompt: session.send(prompt))
@@ -178,7 +178,7 @@ class ChatView(QWidget):
         if turns and turns[-1].latest is not None and _too_long(turns[-1].latest):
             self.edit_last()
         else:
-            self._session.regenerate()
+            self.regenerate()
 
     def _shows(self, chat: Chat) -> bool:
         return chat is self._session.current
@@ -281,6 +281,11 @@ class ChatView(QWidget):
         chat.draft = f"{question}\n{chat.draft}" if chat.draft.strip() else question
         if self._shows(chat):
             self.composer.show_text(chat.draft)
+
+    def regenerate(self) -> None:
+        """Ask the last question once more; how the last attempt ended is no longer said."""
+        if self._session.regenerate() and (view := self._replies.get(self._session.current.turns[-1])) is not None:
+            view.unmark()
 
     def copy_last_reply(self) -> None:
         """Put the Markdown source of the last reply on the clipboard, without its thinking."""

@@ -215,9 +215,7 @@ class ReplyView(QWidget):
         `action` labels the one button of the failure card; `action_requested` says that it was pressed.
         """
         self._end()
-        if self._ending is not None:
-            self._column.removeWidget(self._ending)
-            self._ending.deleteLater()
+        self.unmark()
         if status == "failed":
             card = FailureCard(error or ErrorReport("failed", "The reply failed."), action)
             card.action_requested.connect(self.action_requested)
@@ -225,6 +223,14 @@ class ReplyView(QWidget):
         else:
             self._ending = QuietLine("Stopped")
         self._column.addWidget(self._ending)
+
+    def unmark(self) -> None:
+        """Take away what `mark` said: the reply is being asked for anew."""
+        if self._ending is not None:
+            self._column.removeWidget(self._ending)
+            self._ending.hide()
+            self._ending.deleteLater()
+            self._ending = None
 
     def retire(self) -> None:
         """Another turn follows: this reply cannot be asked for again any more."""

@@ -155,6 +155,8 @@ class Plot(QWidget):
             return
         value, text = self._reference
         self._reference_text.setFont(theme.current().font("axis"))
+        # Its ground covers the curve where they meet: so it can be read.
+        self._reference_text.fill = self._pg.mkBrush(theme.current().colour("panel"))
         self._reference_text.setText(text, color=theme.current().colour("text3"))
         below = value > self._top * 0.4
         self._reference_text.setAnchor((0, 0) if below else (0, 1))

@@ -108,7 +108,7 @@ class Window(QMainWindow):
             "appearance_light": lambda: self._appear("light"),
             "appearance_dark": lambda: self._appear("dark"),
             "stop": session.stop,
-            "regenerate": session.regenerate,
+            "regenerate": chat.regenerate,
             "copy_reply": chat.copy_last_reply,
             "edit_last": chat.edit_last,
             "about": self._about,

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from app.bridge import Bridge
 from app.main import build
 from app.settings import Settings
 from app.views.message import ReplyView, UserTurn
+from app.views.notice import FailureCard
 from app.views.window import Window
 from tests.app.scripted_worker import ScriptedWorker, model_info
 
@@ -57,6 +59,12 @@ class House:
     def questions(self) -> list[str]:
         turns = self.window.chat.transcript.turns
         return [turn.text() for turn in turns if isinstance(turn, UserTurn)]
+
+    @property
+    def cards(self) -> list[FailureCard]:
+        """The failure cards that are seen."""
+        QApplication.processEvents()
+        return [card for card in self.window.findChildren(FailureCard) if card.isVisible()]
 
     @property
     def status(self) -> str:

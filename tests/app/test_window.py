@@ -22,7 +22,7 @@ from app.main import build
 from app.settings import Settings
 from app.views import chat as chat_view
 from app.views.notice import FailureCard
-from engine.types import ErrorReport, Failed, Loaded, LoadFailed, PrefillProgress
+from engine.types import ErrorReport, Loaded, LoadFailed, PrefillProgress
 from tests.app.house import House
 from tests.app.scripted_worker import ScriptedWorker, model_info
 
@@ -136,58 +136,6 @@ def test_c05_a_question_stopped_before_its_first_word_is_back_in_the_composer(ho
     assert house.draft == "hello"
     assert house.questions == []
     assert house.window.chat.empty.isVisible()
-
-
-def test_w05_a_failure_is_a_card_under_what_was_written_with_one_action(house: House) -> None:
-    house.send("hello")
-    house.worker.begin()
-    house.worker.write("some")
-    house.worker.say(Failed(house.worker.last_id, ERROR))
-    house.tick()
-    card = house.replies[0].findChild(FailureCard)
-    assert card is not None
-    assert card.accessibleName() == str(ERROR)
-    assert house.replies[0].source() == "some"
-    assert card.button is not None
-    house.qtbot.mouseClick(card.button, Qt.MouseButton.LeftButton)
-    assert len(house.worker.requests) == 2
-
-
-def test_a_question_that_does_not_fit_is_offered_to_be_shortened(house: House) -> None:
-    house.send("a book")
-    house.worker.say(Failed(house.worker.last_id, ErrorReport("prompt_too_long", "It has 9,000 tokens."), None))
-    house.tick()
-    house.replies[-1].action_requested.emit()
-    assert house.draft == "a book"
-    assert house.status == "Editing your last message"
-    assert len(house.worker.requests) == 1
-
-
-def test_a_failed_reply_can_be_tried_again_only_while_it_is_the_last(house: House) -> None:
-    house.send("first")
-    house.worker.say(Failed(house.worker.last_id, ERROR, None))
-    house.tick()
-    card = house.window.findChild(FailureCard)
-    assert card is not None
-    assert card.button is not None
-    assert not card.button.isHidden()
-    house.exchange("second", "An answer.")
-    assert card.button.isHidden()
-
-
-def test_w05_a_failed_load_is_a_card_in_the_chat_with_a_way_out(house: House) -> None:
-    house.session.use_model("/gone")
-    house.worker.say(LoadFailed("/gone", ERROR))
-    house.tick()
-    card = house.window.chat.findChild(FailureCard)
-    assert card is not None
-    assert card.accessibleName() == str(ERROR)
-    assert card.button is not None
-    assert card.button.text() == "Use Guide"
-    house.qtbot.mouseClick(card.button, Qt.MouseButton.LeftButton)
-    assert house.worker.loads[-1] == "guide"
-    house.load()
-    assert house.status == ""
 
 
 def test_while_a_reply_is_written_return_is_refused_with_a_notice_and_the_text_stays(house: House) -> None:
