@@ -170,6 +170,30 @@ def test_a_converted_model_with_its_head_inside_writes_the_same(
     assert [stats.accepted for stats in converted.rounds] == [stats.accepted for stats in original.rounds]
 
 
+@each_family
+def test_e07_a_packed_head_drafts_nearly_the_same(tmp_path: Path, family: str) -> None:
+    """With embeddings, experts and latent projections packed, wherever eight bits in groups of 32 fit."""
+    folder = build(tmp_path / "m", family)
+    whole = load(folder, None, quiet).head
+    assert whole is not None
+    packed: dict[str, mx.array] = {}
+    for key, array in tree_flatten(whole.parameters()):
+        layer, part = key.rsplit(".", 1)
+        if part == "weight" and array.ndim > 1 and array.shape[-1] % 32 == 0 and layer != "mlp.gate":
+            parts = mx.quantize(array, 32, 8)
+            packed |= {f"{layer}.{name}": a for name, a in zip(("weight", "scales", "biases"), parts, strict=True)}
+        else:
+            packed[key] = array
+    mx.save_safetensors(str(tmp_path / "head.safetensors"), packed)
+    model = load(folder, tmp_path / "head.safetensors", quiet)
+    assert model.head is not None, model.capability.refusal
+    assert dict(tree_flatten(model.head.parameters())).keys() == packed.keys()
+    tokens = mx.array([[300, 310, 320, 330]])
+    hidden = model.target.hidden(tokens, model.target.make_caches())
+    scores = [head.logits(head(hidden, head.embed(tokens), head.make_caches())) for head in (whole, model.head)]
+    assert mx.abs(scores[0] - scores[1]).mean() < 0.1 * mx.abs(scores[0]).mean()
+
+
 @pytest.mark.parametrize("family", ["glm4_moe", "glm4_moe_lite", "deepseek_v3"])
 def test_a_head_without_a_vocabulary_of_its_own_uses_the_targets(tmp_path: Path, family: str) -> None:
     own = load(build(tmp_path / "own", family), None, quiet)
