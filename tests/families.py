@@ -72,14 +72,15 @@ def build(
         added = {key: tensor for key, tensor in added.items() if not key.endswith(VOCABULARY)}
     write_weights(folder, target | added if head == "embedded" else target, 1, "hf")
     if head == "sidecar":
-        bare = {key.removeprefix(prefix_of(family)): tensor for key, tensor in added.items()}
+        prefix = prefix_of(family)
+        bare = {key.removeprefix(prefix): tensor for key, tensor in added.items() if key.startswith(prefix)}
         mx.save_safetensors(str(folder / "mtp.safetensors"), bare)
     (folder / "config.json").write_text(json.dumps(_config(family, recipe, vocab), indent=1))
     words.write(folder, vocab, CONTEXT)
     return folder
 
 
-VOCABULARY = (".embed_tokens.weight", "shared_head.head.weight")
+VOCABULARY = (".embed_tokens.weight", "shared_head.head.weight", "shared_head.output.weight")
 
 
 def prefix_of(family: str) -> str:
@@ -281,6 +282,50 @@ def _mimo_head(weights: Weights, shape: Shape, noise: float, embedding: mx.array
         weights.norm(f"{key}.{name}", shape.hidden, 1.0)
 
 
+# ---------------------------------------------------------------- Step 3.5
+
+
+def _step3p5_layer(weights: Weights, key: str, shape: Shape, noise: float, index: int) -> None:
+    """The first layer looks back on everything and is dense; those behind have a window, and the target's experts."""
+    other = _STEP3P5_WINDOWED
+    heads, groups = (other["num_attention_heads"], other["num_attention_groups"]) if index else (shape.heads, 1)
+    H, size, attention = shape.hidden, shape.head_dim, f"{key}.self_attn"
+    weights.linear(f"{attention}.q_proj", heads * size, H)
+    weights.linear(f"{attention}.k_proj", groups * size, H)
+    weights.linear(f"{attention}.v_proj", groups * size, H)
+    weights.linear(f"{attention}.g_proj", heads, H)
+    weights.linear(f"{attention}.o_proj", H, heads * size, _mixer(noise) / 0.35)
+    weights.norm(f"{attention}.q_norm", size, 1.0)
+    weights.norm(f"{attention}.k_norm", size)
+    if 0 < index < shape.layers:
+        E, M = shape.experts, shape.intermediate
+        weights.linear(f"{key}.moe.gate", E, H)
+        weights.put(f"{key}.moe.router_bias", weights.draw(E, scale=0.1))
+        weights.put(f"{key}.moe.gate_proj.weight", weights.draw(E, M, H, scale=1 / math.sqrt(H)))
+        weights.put(f"{key}.moe.up_proj.weight", weights.draw(E, M, H, scale=1 / math.sqrt(H)))
+        weights.put(f"{key}.moe.down_proj.weight", weights.draw(E, H, M, scale=_feed(noise) / 0.6 / math.sqrt(M)))
+        feed_forward(weights, f"{key}.share_expert", shape, _feed(noise))
+    else:
+        feed_forward(weights, f"{key}.mlp", shape, _feed(noise))
+    _block_norms(weights, key, shape, 0.0)
+
+
+def _step3p5_head(weights: Weights, shape: Shape, noise: float, embedding: mx.array, output: mx.array) -> None:
+    """Two blocks. The head's own projection reads a turned space, which `eh_proj` turns the embedding into."""
+    half = noise * math.sqrt(0.5)
+    turned, _ = mx.linalg.qr(weights.draw(shape.hidden, shape.hidden, scale=1.0), stream=mx.cpu)
+    for index in (shape.layers, shape.layers + 1):
+        key = f"model.layers.{index}"
+        copied, mixed = mx.split(_copy_and_mix(weights, shape, half), 2, axis=1)
+        weights.put(f"{key}.eh_proj.weight", mx.concatenate([turned.T @ copied, mixed], axis=1))
+        _step3p5_layer(weights, key, shape, half, index)
+        weights.put(f"{key}.transformer.shared_head.output.weight", output @ turned)
+        for name in ("enorm", "hnorm", "transformer.shared_head.norm"):
+            weights.norm(f"{key}.{name}", shape.hidden)
+
+
+_STEP3P5_WINDOWED = {"num_attention_heads": 4, "num_attention_groups": 2}
+
 # ----------------------------------------------------------------
 
 EXPERTS = Shape(layers=3, intermediate=32, experts=8)
@@ -335,6 +380,30 @@ RECIPES = {
         _latent_layer,
         _nextn_head(_latent_layer),
         {"moe_intermediate_size": 32} | _LATENT | _ROUTED | {"n_group": 4, "topk_group": 2},
+    ),
+    "step3p5": Recipe(
+        Shape(layers=4, intermediate=32, experts=8),
+        _step3p5_layer,
+        _step3p5_head,
+        {
+            "head_dim": 32,
+            "num_attention_groups": 1,
+            "attention_other_setting": _STEP3P5_WINDOWED,
+            "use_head_wise_attn_gate": True,
+            "sliding_window": 24,
+            "layer_types": ["full_attention", *["sliding_attention"] * 5],
+            "partial_rotary_factors": [0.5, *[1.0] * 5],
+            "rope_theta": [100000.0, *[10000.0] * 5],
+            "moe_layers_enum": "1,2,3",
+            "moe_num_experts": 8,
+            "moe_top_k": 2,
+            "moe_intermediate_size": 32,
+            "share_expert_dim": 32,
+            "moe_router_scaling_factor": 1.0,
+            "norm_expert_weight": True,
+            "num_nextn_predict_layers": 2,
+        },
+        norm=0.0,
     ),
     "mimo": Recipe(Shape(layers=3), _mimo_layer, _mimo_head, {"head_dim": 32, "num_nextn_predict_layers": 1}),
 }

@@ -19,6 +19,7 @@ from tests import families, reference
 ENDS = {
     "qwen3_next": ("pre_fc_norm_embedding", "pre_fc_norm_hidden", "fc", "norm"),
     "mimo": ("token_layernorm", "hidden_layernorm", "input_proj", "final_layernorm"),
+    "step3p5": ("enorm", "hnorm", "eh_proj", "transformer.shared_head.norm"),
 }
 NEXTN_ENDS = ("enorm", "hnorm", "eh_proj", "shared_head.norm")
 """By family the norms of embedding and hidden state, the projection, and the norm before the vocabulary."""
@@ -26,46 +27,63 @@ NEXTN_ENDS = ("enorm", "hnorm", "eh_proj", "shared_head.norm")
 
 @dataclass
 class Head:
-    """The weights of a head by their keys in the file, its block, and whether the hidden state comes first."""
+    """The weights of a head by their keys in the file, its block, and whether the hidden state comes first.
+
+    `window` is how far back the block looks, itself included; None is all the way.
+    """
 
     weights: dict[str, mx.array]
     ends: tuple[str, str, str, str]
     block: nn.Module
     hidden_first: bool
+    window: int | None = None
 
     def __call__(self, hidden: mx.array, embedding: mx.array) -> mx.array:
-        """hidden, embedding [1, T, H] -> [1, T, H]."""
-        embedding_norm, hidden_norm, projection, final_norm = (self.weights[f"{end}.weight"] for end in self.ends)
+        """hidden, embedding [1, T, H] -> [1, T, H], pre-norm."""
+        embedding_norm, hidden_norm, projection = (self.weights[f"{end}.weight"] for end in self.ends[:3])
         e = mx.fast.rms_norm(embedding, embedding_norm, 1e-6)
         h = mx.fast.rms_norm(hidden, hidden_norm, 1e-6)
         x = mx.concatenate([h, e] if self.hidden_first else [e, h], axis=-1) @ projection.T
-        return mx.fast.rms_norm(self.block(x, create_causal_mask(x.shape[1])), final_norm, 1e-6)
+        return self.block(x, create_causal_mask(x.shape[1], window_size=self.window))
+
+    def normed(self, x: mx.array) -> mx.array:
+        """Its own output [1, T, H] as the vocabulary wants it."""
+        return mx.fast.rms_norm(x, self.weights[f"{self.ends[3]}.weight"], 1e-6)
 
 
 @dataclass
 class Model:
-    """A target of mlx-lm's and a head, as `reference.Model` but for where the vocabulary is taken from."""
+    """A target of mlx-lm's and a head, as `reference.Model` but for where the vocabulary is taken from.
+
+    `last_norm` is the target's last norm where hidden states are meant to be those before it, and it is not in there.
+    """
 
     target: Any
     head: Head
+    last_norm: nn.Module | None = None
 
     def hidden(self, tokens: list[int]) -> mx.array:
-        """Post-norm hidden states [1, T, H]."""
+        """Hidden states [1, T, H], as the head reads them."""
         return self.target.model(mx.array([tokens]))
 
     def logits(self, hidden: mx.array) -> mx.array:
         """[1, T, H] -> [T, V]."""
-        return self.target.lm_head(hidden)[0]
+        return self.target.lm_head(self.last_norm(hidden) if self.last_norm else hidden)[0]
 
     def draft(self, tokens: list[int], hidden: mx.array, count: int, choose: reference.Choose) -> list[int]:
         """Continue `tokens` by `count` drafts. `hidden` [1, T-1, H] is the target's, for all tokens but the newest."""
         own = self.head.weights
         embeddings = own.get("embed_tokens.weight", self.target.model.embed_tokens.weight)
-        projection = own.get("shared_head.head.weight", self.target.lm_head.weight)
+        projection = self.target.lm_head.weight
+        for name in ("shared_head.head.weight", "transformer.shared_head.output.weight"):
+            projection = own.get(name, projection)
         drafts: list[int] = []
         for _ in range(count):
             out = self.head(hidden, embeddings[mx.array([(tokens + drafts)[1:]])])
-            drafts.append(choose((out[0, -1:] @ projection.T)[0], tokens + drafts))
+            normed = self.head.normed(out)
+            drafts.append(choose((normed[0, -1:] @ projection.T)[0], tokens + drafts))
+            if self.last_norm is None:
+                out = normed
             hidden = mx.concatenate([hidden, out[:, -1:]], axis=1)  # past the target's states, the head's own
         return drafts
 
@@ -90,10 +108,15 @@ def load(folder: Path) -> Model:
         part = key.removeprefix("layers.0.")
         if part.startswith(("self_attn.", "mlp.", "input_layernorm.", "post_attention_layernorm.")):
             more[f"model.layers.{last}.{part}"] = array
-    if family == "qwen3_next":
+    if family in ("qwen3_next", "step3p5"):
         head |= {key: array + 1.0 for key, array in head.items() if array.ndim == 1}
     block = _stock(config | {"num_hidden_layers": last + 1}, more).layers[last]
-    return Model(_stock(config, target), Head(head, ENDS.get(family, NEXTN_ENDS), block, family == "mimo"))
+    whole = _stock(config, target)
+    last_norm = None
+    if family == "step3p5":
+        last_norm, whole.model.norm = whole.model.norm, nn.Identity()
+    ends, window = ENDS.get(family, NEXTN_ENDS), config.get("sliding_window")
+    return Model(whole, Head(head, ends, block, family == "mimo", window), last_norm)
 
 
 def _stock(config: dict[str, Any], weights: dict[str, mx.array]) -> Any:

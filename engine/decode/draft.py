@@ -27,11 +27,14 @@ class Target(Protocol):
     """Entries of the vocabulary: the last axis of the logits."""
 
     def hidden(self, tokens: mx.array, caches: CacheSet) -> mx.array:
-        """Run `[B, T]` tokens, extending `caches`; the post-norm hidden states `[B, T, H]`."""
+        """Run `[B, T]` tokens, extending `caches`; hidden states `[B, T, H]` as the head reads them.
+
+        Post-norm in most families. Where the head reads them from before the last norm, `logits` applies it.
+        """
         ...
 
     def logits(self, hidden: mx.array) -> mx.array:
-        """Vocabulary scores `[B, T, V]` for hidden states `[B, T, H]`."""
+        """Vocabulary scores `[B, T, V]` for hidden states `[B, T, H]` as `hidden` returns them."""
         ...
 
     def make_caches(self) -> CacheSet:
@@ -77,6 +80,8 @@ class Drafter(Protocol):
     def mark(self) -> Any: ...
 
     def rewind(self, mark: Any) -> None: ...
+
+    def can_rewind(self, mark: Any) -> bool: ...
 
     @property
     def nbytes(self) -> int: ...
@@ -171,6 +176,11 @@ class MtpChain:
         self.caches, point, pending = mark
         self.caches.rewind(point)
         self._pending = list(pending)
+
+    def can_rewind(self, mark: Any) -> bool:
+        """Whether the head's cache still holds the rows that `mark` needs; one with a sliding window may not."""
+        caches, point, _ = mark
+        return bool(caches.can_rewind(point))
 
     @property
     def nbytes(self) -> int:

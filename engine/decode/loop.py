@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, cast
 
 import mlx.core as mx
@@ -89,7 +89,7 @@ class Conversation:
                 break
             common += 1
         usable = min(common, len(prompt) - 1)
-        marks = [mark for mark in (*self._marks, self._here()) if self._can_resume(mark, usable)]
+        marks = [_readable(mark) for mark in (*self._marks, self._here()) if self._can_resume(mark, usable)]
         latest = max(marks, key=lambda mark: mark.length, default=None)
         if latest is None or not drafting:
             return latest
@@ -121,6 +121,12 @@ class Conversation:
         """Bytes held by the caches and the marks."""
         drafter = 0 if self.drafter is None else self.drafter.nbytes
         return self.caches.nbytes + drafter + len(self._marks) * self.caches.mark_nbytes
+
+
+def _readable(mark: _Mark) -> _Mark:
+    """The mark, without its drafter where the rows that this one would go back to are gone."""
+    lost = mark.drafter is not None and not mark.drafter.can_rewind(mark.drafter_point)
+    return replace(mark, drafter=None) if lost else mark
 
 
 class Output(Protocol):

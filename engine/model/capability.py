@@ -25,7 +25,6 @@ from engine.model.head_files import (
     find_head,
     is_sidecar_file,
     quantisation_words,
-    unprefixed,
 )
 from engine.model.refusals import RefusalCode as RefusalCode  # part of what a capability says
 from engine.model.tensor_files import DOWNLOAD_AGAIN, Tensor, read_header
@@ -103,9 +102,8 @@ def capability_of(files: ModelFiles, head: Path | None = None) -> Capability:
     """The capability of a folder that has been read."""
     config = files.config
     family = family_of(config)
-    prefixes = family.prefixes if family else ()
-    heads = {tensor.name for tensor in unprefixed(files.target, prefixes).values()}
-    own = [t for t in files.target if t.name not in heads and not t.name.startswith(VISION)]
+    heads = (*family.prefixes, *family.unread) if family else ()
+    own = [tensor for tensor in files.target if not tensor.name.startswith((*heads, *VISION))]
     target_fingerprint = fingerprint.of_tensors(own)
     head_info, refusal = _head(family, files, head, target_fingerprint)
     return Capability(
@@ -164,9 +162,9 @@ def _head_info(family: Family, found: HeadFiles, words: str, target_fingerprint:
 
 
 def _norm_convention(family: Family, found: HeadFiles) -> str:
-    if family.norms == "plain" or found.conv1d_raw is False:
+    if family.norms == "plain" or found.original_layout is False:
         return "whole"
-    return "zero_centred" if found.conv1d_raw else "by_value"
+    return "zero_centred" if found.original_layout else "by_value"
 
 
 # ---------------------------------------------------------------- files

@@ -9,7 +9,8 @@ head dim, K key/value heads × head dim, D head dim, E experts, M intermediate o
 shared expert, R routed experts, N intermediate of the shared experts together, V vocabulary, and numbers for
 themselves. For multi-head latent attention: A query rank, P query heads × their whole width, C latent and rotary width
 together, L latent width, U query heads, W width of a query without its rotary part, X width of a value, O query heads
-× that. Layouts as in the published checkpoints of each family.
+× that. For layers with a sliding window: B query heads × head dim, F key/value heads × head dim, G query heads. Layouts
+as in the published checkpoints of each family.
 """
 
 from __future__ import annotations
@@ -59,9 +60,10 @@ class Family:
     """How one family keeps its head; how it is fed is the code of its head module.
 
     `module` is the file beside this one that builds target and head. `prefixes` stand before the head's keys; "{L}"
-    in them is the number of the target's layers, which `family_of` fills in. `norms` says how original checkpoints
-    store RMSNorm weights: "zero_centred" ones are minus one and need +1 for MLX. `latent` stands in the entries of
-    families with latent attention.
+    in them is the number of the target's layers, which `family_of` fills in, and "{L+1}" the next. Under `unread`
+    prefixes lie further blocks of the head, which are not the target's and are not driven. `norms` says how original
+    checkpoints store RMSNorm weights: "zero_centred" ones are minus one and need +1 for MLX. `latent` stands in the
+    entries of families with latent attention.
     """
 
     name: str
@@ -75,6 +77,7 @@ class Family:
     cache_kinds: tuple[str, ...]
     max_depth: int = MAX_DEPTH
     latent: LatentAttention | None = None
+    unread: tuple[str, ...] = ()
 
     def contract(self, config: Config) -> dict[str, tuple[HeadTensor, tuple[int, ...]]]:
         """Every tensor that a head for this config consists of, with its shape in numbers, under its MLX name.
@@ -198,6 +201,25 @@ _MIMO = (
     HeadTensor("mlp.up_proj.weight", ("I", "H")),
     HeadTensor("mlp.down_proj.weight", ("H", "I")),
 )
+_STEP3P5 = (
+    HeadTensor("enorm.weight", ("H",), "input_norm"),
+    HeadTensor("hnorm.weight", ("H",), "input_norm"),
+    HeadTensor("eh_proj.weight", ("H", "2H")),
+    HeadTensor("transformer.shared_head.norm.weight", ("H",), "final_norm"),
+    HeadTensor("transformer.shared_head.output.weight", ("V", "H"), optional=True),
+    HeadTensor("input_layernorm.weight", ("H",), "block_norm"),
+    HeadTensor("post_attention_layernorm.weight", ("H",), "block_norm"),
+    HeadTensor("self_attn.q_proj.weight", ("B", "H")),
+    HeadTensor("self_attn.k_proj.weight", ("F", "H")),
+    HeadTensor("self_attn.v_proj.weight", ("F", "H")),
+    HeadTensor("self_attn.o_proj.weight", ("H", "B")),
+    HeadTensor("self_attn.g_proj.weight", ("G", "H"), only_if="use_head_wise_attn_gate"),
+    HeadTensor("self_attn.q_norm.weight", ("D",), "block_norm"),
+    HeadTensor("self_attn.k_norm.weight", ("D",), "block_norm"),
+    HeadTensor("mlp.gate_proj.weight", ("I", "H")),
+    HeadTensor("mlp.up_proj.weight", ("I", "H")),
+    HeadTensor("mlp.down_proj.weight", ("H", "I")),
+)
 
 FAMILIES = (
     Family(
@@ -279,6 +301,18 @@ FAMILIES = (
         recurrent=False,
         cache_kinds=("kv",),
     ),
+    Family(
+        name="step3p5",
+        module="step3p5",
+        model_types=("step3p5",),
+        count_fields=("num_nextn_predict_layers",),
+        prefixes=("model.layers.{L}.",),
+        tensors=_STEP3P5,
+        norms="zero_centred",
+        recurrent=False,
+        cache_kinds=("kv", "rotating_kv"),
+        unread=("model.layers.{L+1}.", "model.layers.{L+2}."),
+    ),
 )
 
 
@@ -301,7 +335,6 @@ UNDRIVEN = (
     Undriven("DeepSeek-V3.2", ("deepseek_v32",)),
     Undriven("DeepSeek-V4", ("deepseek_v4", "deepseek_v41", "deepseek_v41_text")),
     Undriven("GLM-5", ("glm_moe_dsa",)),
-    Undriven("Step 3.5", ("step3p5",)),
     Undriven("Qwen4", ("qwen4_exp",)),
 )
 """A family leaves this table for one of its own in `FAMILIES`, never both."""
@@ -347,6 +380,9 @@ _SIZES: dict[str, tuple[str, ...]] = {
     "W": ("qk_nope_head_dim",),
     "X": ("v_head_dim",),
     "O": ("num_attention_heads", "v_head_dim"),
+    "B": ("attention_other_setting.num_attention_heads", "head_dim"),
+    "F": ("attention_other_setting.num_attention_groups", "head_dim"),
+    "G": ("attention_other_setting.num_attention_heads",),
 }
 
 
@@ -361,12 +397,20 @@ def family_of(config: Config) -> Family | None:
         return None
     text = text_config(config)
     if any("{L}" in prefix for prefix in family.prefixes):
-        layers = str(_field("num_hidden_layers", text))
-        family = replace(family, prefixes=tuple(prefix.replace("{L}", layers) for prefix in family.prefixes))
+        layers = _field("num_hidden_layers", text)
+        family = replace(
+            family,
+            prefixes=tuple(_placed(prefix, layers) for prefix in family.prefixes),
+            unread=tuple(_placed(prefix, layers) for prefix in family.unread),
+        )
     if family.latent:
         sizes = (_field(field, text) for field in ("num_attention_heads", "qk_nope_head_dim", "v_head_dim"))
         family = replace(family, latent=LatentAttention(*sizes))
     return family
+
+
+def _placed(prefix: str, layers: int) -> str:
+    return re.sub(r"\{L(?:\+(\d))?\}", lambda match: str(layers + int(match[1] or 0)), prefix)
 
 
 def undriven_of(config: Config) -> Undriven | None:
@@ -400,6 +444,11 @@ def _size(symbol: str, text: Config) -> int:
 
 
 def _field(field: str, text: Config) -> int:
+    """A size in the config. A dotted field lies in a part of it, or beside that part where there is none."""
+    part, _, field = field.rpartition(".")
+    nested = text.get(part)
+    if isinstance(nested, Mapping) and nested:
+        text = nested
     value = text.get(field)
     if value is None and field == "head_dim":
         return _field("hidden_size", text) // _field("num_attention_heads", text)

@@ -77,14 +77,14 @@ class Piece:
 class HeadFiles:
     """A head as it is stored: "embedded" or the sidecar's file name, and its pieces by MLX name.
 
-    `conv1d_raw` tells from the same files whether weights are still in the original layout: True if they are, False
-    if they were converted to MLX's, None where the files hold no conv1d to tell by. `base` is the fingerprint of the
-    target that a sidecar says it was made for, None where it says nothing.
+    `original_layout` tells from the same files whether weights are still as they were published: True if they are,
+    False if they were converted to MLX's form, None where the files hold nothing to tell by. `base` is the fingerprint
+    of the target that a sidecar says it was made for, None where it says nothing.
     """
 
     source: str
     pieces: Mapping[str, Piece]
-    conv1d_raw: bool | None
+    original_layout: bool | None
     base: str | None = None
 
     @property
@@ -118,7 +118,7 @@ def find_head(family: Family, target: Iterable[Tensor], folder: Path, head: Path
         return _sidecar(family, head, _files_of(head))
     stored = list(target)
     if pieces := name_pieces(unprefixed(stored, family.prefixes), family.latent):
-        return HeadFiles(EMBEDDED, pieces, conv1d_raw(stored))
+        return HeadFiles(EMBEDDED, pieces, original_layout(stored))
     for name in SIDECAR_NAMES:
         if (file := folder / name).is_file() and (found := _sidecar(family, file, [file])):
             return found
@@ -141,10 +141,18 @@ def unprefixed(tensors: Iterable[Tensor], prefixes: tuple[str, ...]) -> dict[str
     return found
 
 
-def conv1d_raw(tensors: Iterable[Tensor]) -> bool | None:
-    """Whether convolution weights are in the original layout [C, 1, kernel] rather than MLX's [C, kernel, 1]."""
+def original_layout(tensors: Iterable[Tensor]) -> bool | None:
+    """Whether tensors are as their authors published them (True) or in MLX's form (False); None if nothing tells.
+
+    Convolution weights tell by their shape, [C, 1, kernel] rather than MLX's [C, kernel, 1], and the experts of
+    Step 3.5 by their name, which mlx-lm changes.
+    """
+    tensors = list(tensors)
     kernels = [tensor.shape for tensor in tensors if "conv1d.weight" in tensor.name and len(tensor.shape) == 3]
-    return any(shape[-1] != 1 for shape in kernels) if kernels else None
+    if kernels:
+        return any(shape[-1] != 1 for shape in kernels)
+    routers = [tensor.name for tensor in tensors if tensor.name.endswith(".router_bias")]
+    return any(name.endswith(".moe.router_bias") for name in routers) if routers else None
 
 
 def _files_of(head: Path) -> list[Path]:
@@ -176,7 +184,7 @@ def _sidecar(family: Family, path: Path, files: list[Path]) -> HeadFiles | None:
         return None
     source = files[0].name if len(files) == 1 else path.name
     base = read_metadata(files[0]).get(BASE_KEY)
-    return HeadFiles(source, name_pieces(found, family.latent), conv1d_raw(stored), base)
+    return HeadFiles(source, name_pieces(found, family.latent), original_layout(stored), base)
 
 
 # ---------------------------------------------------------------- name

@@ -57,7 +57,7 @@ def read_head(family: Family, config: Mapping[str, Any], head: HeadFiles, gains:
     if family.norms == "zero_centred":
         norms = {key: tensor for key, (tensor, _) in family.contract(config).items() if tensor.kind.endswith("_norm")}
         looks = {key: _look(arrays[key]) for key in norms}
-        for key, is_delta in read_norms(norms, looks, head.conv1d_raw, gains).items():
+        for key, is_delta in read_norms(norms, looks, head.original_layout, gains).items():
             if is_delta:
                 # The sum is formed in float32: 1 + w has fewer bits left for w in a 16-bit type.
                 arrays[key] = (arrays[key].astype(mx.float32) + 1.0).astype(arrays[key].dtype)
@@ -67,7 +67,7 @@ def read_head(family: Family, config: Mapping[str, Any], head: HeadFiles, gains:
 def read_norms(
     norms: Mapping[str, HeadTensor],
     looks: Mapping[str, NormLook],
-    conv1d_raw: bool | None,
+    original_layout: bool | None,
     gains: Mapping[str, float],
 ) -> dict[str, bool]:
     """Which of a head's norm weights are deltas and need +1.
@@ -78,10 +78,10 @@ def read_norms(
     """
     votes = {key: _vote(tensor, looks[key], gains.get(key)) for key, tensor in norms.items()}
     agreed = {vote for vote in votes.values() if vote is not None}
-    if conv1d_raw and agreed != {False}:
+    if original_layout and agreed != {False}:
         return dict.fromkeys(norms, True)
-    if not agreed and conv1d_raw is not None:
-        return dict.fromkeys(norms, conv1d_raw)
+    if not agreed and original_layout is not None:
+        return dict.fromkeys(norms, original_layout)
     if len(agreed) == 1:
         return dict.fromkeys(norms, agreed.pop())
     block = {votes[key] for key, tensor in norms.items() if tensor.kind == "block_norm"} - {None}

@@ -22,7 +22,7 @@ from engine.errors import EngineError, ModelError, is_out_of_memory
 from engine.model.base import FamilyHead, FamilyTarget
 from engine.model.capability import ModelFiles, RefusalCode, capability_of, read_folder, read_json
 from engine.model.families import Family, family_of
-from engine.model.head_files import HeadError, find_head, is_sidecar_file, unprefixed
+from engine.model.head_files import HeadError, find_head, is_sidecar_file
 from engine.model.head_weights import HeadWeights, read_head
 from engine.model.plain import PlainTarget
 from engine.model.tensor_files import DOWNLOAD_AGAIN, read_header
@@ -150,8 +150,8 @@ def _sidecar_keys(files: ModelFiles) -> frozenset[str]:
 
 def _head_keys(files: ModelFiles, family: Family | None) -> frozenset[str]:
     """Keys of the head in the target's own files. Some of mlx-lm's classes leave them out only in one layout."""
-    prefixes = family.prefixes if family else ()
-    return frozenset(tensor.name for tensor in unprefixed(files.target, prefixes).values())
+    prefixes = (*family.prefixes, *family.unread) if family else ()
+    return frozenset(tensor.name for tensor in files.target if tensor.name.startswith(prefixes))
 
 
 def _without_keys(model: type[nn.Module], keys: frozenset[str]) -> type[nn.Module]:
@@ -204,9 +204,9 @@ def target_gains(family: Family, config: Mapping[str, Any], model: nn.Module) ->
     gains = {}
     for key, (tensor, _) in family.contract(config).items():
         if tensor.kind == "block_norm":
-            ending = "." + key.split(".", 2)[2]
+            ending = "." + key.removeprefix("layers.0.")
         elif tensor.kind == "final_norm":
-            ending = ".model." + key
+            ending = ".model.norm.weight"
         else:
             continue
         if means := [float(array.astype(mx.float32).mean()) for name, array in stored.items() if name.endswith(ending)]:

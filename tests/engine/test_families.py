@@ -18,6 +18,7 @@ from mlx_lm.models import cache as stock_cache
 from mlx_lm.models.mla import MultiLinear
 from mlx_lm.utils import load_model
 
+from engine.decode.draft import MtpChain
 from engine.decode.sample import Chooser
 from engine.errors import ModelError
 from engine.model.capability import capability_of, inspect, read_folder
@@ -281,6 +282,54 @@ def test_sequences_of_different_lengths_do_not_see_each_other(
     alone = [target.hidden(mx.array([text[:5]]), target.make_caches())[0] for text in texts]
     assert mx.allclose(both[0], alone[0][3:5], atol=1e-4)
     assert mx.allclose(both[1], alone[1][1:3], atol=1e-4)
+
+
+# ---------------------------------------------------------------- states from before the last norm, sliding windows
+
+
+def test_step_3_5_shows_the_states_before_its_last_norm(writer_of: Callable[[str], FamilyWriter]) -> None:
+    """Longer than the window, so that the two masks differ."""
+    target = writer_of("step3p5").model.target
+    stock = target.text.model
+    tokens = mx.array([[256 + 7 * i % 250 for i in range(60)]])
+    hidden = target.hidden(tokens, target.make_caches())
+    assert mx.allclose(stock.norm(hidden), stock(tokens), atol=1e-4)
+    assert not mx.allclose(hidden, stock(tokens), atol=0.1)
+    assert mx.allclose(target.logits(hidden), target.text(tokens), atol=1e-4)
+
+
+def test_a_step_3_5_head_without_a_vocabulary_of_its_own_norms_once(tmp_path: Path) -> None:
+    """Its own norm stands before the target's projection, and the target's norm does not."""
+    model = load(build(tmp_path, "step3p5", own_vocabulary=False), None, quiet)
+    assert model.head is not None
+    hidden = mx.random.normal((1, 2, 64), key=mx.random.key(1))
+    norm = dict(tree_flatten(model.head.parameters()))["transformer.shared_head.norm.weight"]
+    expected = model.target.text.lm_head(mx.fast.rms_norm(hidden, norm, 1e-6))
+    assert mx.allclose(model.head.logits(hidden), expected, atol=1e-5)
+
+
+def test_a_step_3_5_head_that_the_config_does_not_describe_is_refused(tmp_path: Path) -> None:
+    folder = build(tmp_path, "step3p5")
+    config = json.loads((folder / "config.json").read_text())
+    config["layer_types"] = config["layer_types"][: config["num_hidden_layers"]]
+    (folder / "config.json").write_text(json.dumps(config))
+    model = load(folder, None, quiet)
+    assert model.head is None
+    assert model.capability.refusal is not None
+    assert model.capability.refusal.code == "unsupported_head"
+
+
+def test_a_step_3_5_head_knows_what_its_window_has_left_behind(writer_of: Callable[[str], FamilyWriter]) -> None:
+    """A mark lasts as long as the rows that its next one would see."""
+    model = writer_of("step3p5").model
+    assert model.head is not None
+    chain, caches, mark = MtpChain(model.head), model.target.make_caches(), None
+    for rows, can_return in ((40, True), (300, True), (300, False)):
+        tokens = mx.full((1, rows), 300)
+        chain.observe(model.target.hidden(tokens, caches), tokens, [rows])
+        chain.prime()
+        mark = mark or chain.mark()
+        assert chain.can_rewind(mark) is can_return
 
 
 # ---------------------------------------------------------------- what is said of it

@@ -190,6 +190,9 @@ class Foreknowing:
 
     def rewind(self, mark: None) -> None: ...
 
+    def can_rewind(self, mark: None) -> bool:
+        return True
+
 
 def test_checking_drafts_changes_no_word(family: str, model_of: Callable[[str], LoadedModel]) -> None:
     """On windows that wrap and on states that are run again from before the round."""

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine.decode import loop
 from engine.decode.cache import CacheSet
 from engine.decode.loop import PREFILL_CHUNK, Conversation, Outcome, Task, generate
 from engine.decode.sample import Chooser
@@ -169,6 +170,30 @@ def test_a_turn_whose_reply_left_the_prompt_resumes_from_the_end_of_the_users_tu
     prompt = [0, 1, 2, 8, 8, 8]
     second, conversation, _, _ = write(prompt, conversation=conversation)
     assert second.reused == 3
+    assert_exact(conversation, prompt, second.tokens)
+
+
+class ForgetfulDrafter(ScriptedDrafter):
+    """Cannot go back, as a head with a sliding window that has moved on."""
+
+    def can_rewind(self, mark: int) -> bool:
+        return mark == self.observed
+
+    def rewind(self, mark: int) -> None:
+        assert self.can_rewind(mark), "went back to rows that are gone"
+
+
+@pytest.mark.parametrize(("reread", "reused"), [(100, 0), (2, 3)])
+def test_a_drafter_that_cannot_go_back_begins_anew(monkeypatch: pytest.MonkeyPatch, reread: int, reused: int) -> None:
+    """With all of a short chat, or without a history where that is too long to read again."""
+    monkeypatch.setattr(loop, "MAX_REREAD", reread)
+    conversation = Conversation(TARGET, lambda: ForgetfulDrafter([set()]))
+    write((0, 1, 2, 3, 4), turn_end=3, max_tokens=6, conversation=conversation)
+    before = conversation.drafter
+    prompt = [0, 1, 2, 8, 8, 8]
+    second, _, _, _ = write(prompt, conversation=conversation)
+    assert second.reused == reused
+    assert conversation.drafter is not before
     assert_exact(conversation, prompt, second.tokens)
 
 
