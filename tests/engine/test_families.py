@@ -21,15 +21,17 @@ from mlx_lm.utils import load_model
 from engine.decode.draft import MtpChain
 from engine.decode.sample import Chooser
 from engine.errors import ModelError
+from engine.measure import first_difference
 from engine.model.capability import capability_of, inspect, read_folder
 from engine.model.families import FAMILIES
 from engine.model.load import load
 from engine.model.mla import ABSORBED_ROWS
 from engine.policy import decide
-from engine.types import Device, MtpWish, Sampling
+from engine.types import Device, KVQuantisation, MtpWish, Sampling
 from tests import family_reference, reference
 from tests.checkpoints import HeadPlace
-from tests.engine.test_identity import SEED, Text, Writer, on_the_cpu, tie  # noqa: F401
+from tests.engine.test_identity import SEED, TIE, Text, Writer, on_the_cpu, tie  # noqa: F401
+from tests.engine.test_quantised_identity import assert_same_words
 from tests.families import RECIPES, build, prefix_of
 
 RECEIPTS = Path(__file__).with_name("receipts")
@@ -330,6 +332,62 @@ def test_a_step_3_5_head_knows_what_its_window_has_left_behind(writer_of: Callab
         chain.prime()
         mark = mark or chain.mark()
         assert chain.can_rewind(mark) is can_return
+
+
+def assert_plain_decodings(writer: FamilyWriter, prompt: list[int], plain: list[int], drafted: list[int]) -> None:
+    """The same words up to a tie, in greedy texts."""
+    at = first_difference(plain, drafted)
+    if at is not None:
+        assert writer.gap("greedy", prompt + plain[:at], plain[at], drafted[at]) < TIE
+
+
+def test_step_3_5_writes_plain_decodings_words_after_rows_have_left_its_caches(
+    writer_of: Callable[[str], FamilyWriter],
+) -> None:
+    """Long enough that the target's caches and the head's dropped rows between rounds, and in a turn after that."""
+    writer, length = writer_of("step3p5"), 600
+    drafting = writer.conversation()
+    plain = writer.write(0, Sampling(), max_tokens=length)
+    drafted = writer.write(3, Sampling(), max_tokens=length, conversation=drafting)
+    assert not drafting.caches.can_rewind([[30]] * len(drafting.caches)), "every row is still there"
+    assert len(drafted.rounds) < length * 0.7
+    assert_plain_decodings(writer, writer.prompt, plain.tokens, drafted.tokens)
+
+    prompt = writer.second_turn(drafted.tokens)
+    fresh = writer.write(0, Sampling(), prompt=prompt, max_tokens=60)
+    resumed = writer.write(3, Sampling(), prompt=prompt, max_tokens=60, conversation=drafting)
+    assert resumed.reused == len(writer.prompt) + length - 1
+    assert_plain_decodings(writer, prompt, fresh.tokens, resumed.tokens)
+
+
+@pytest.mark.parametrize("bits", [8, 4])
+def test_step_3_5_keeps_its_windows_whole_where_keys_and_values_are_packed(
+    writer_of: Callable[[str], FamilyWriter], bits: int
+) -> None:
+    writer, kv = writer_of("step3p5"), KVQuantisation(bits, 5)
+    plain = writer.write(0, Sampling(), kv=kv, max_tokens=60)
+    drafted = writer.write(3, Sampling(), kv=kv, max_tokens=60)
+    assert_same_words(writer, kv, plain.tokens, drafted.tokens)
+    assert len(drafted.rounds) < 59, "nothing was accepted"
+
+
+@pytest.mark.parametrize(
+    ("router", "convention"),
+    [("moe.router_bias", "zero_centred"), ("mlp.gate.router_bias", "whole"), (None, "by_value")],
+)
+def test_the_experts_of_step_3_5_tell_how_its_norms_are_stored(
+    tmp_path: Path, router: str | None, convention: str
+) -> None:
+    folder = build(tmp_path, "step3p5")
+    stored = mx.load(str(folder / "model.safetensors"))
+    assert isinstance(stored, dict)
+    named = {key: array for key, array in stored.items() if not key.endswith("moe.router_bias")}
+    if router:
+        named[f"model.layers.1.{router}"] = stored["model.layers.1.moe.router_bias"]
+    mx.save_safetensors(str(folder / "model.safetensors"), named)
+    head = inspect(folder).head
+    assert head is not None
+    assert head.norm_convention == convention
 
 
 # ---------------------------------------------------------------- what is said of it

@@ -191,22 +191,22 @@ def looks(deltas: set[str], gains: Mapping[str, float] = GAINS, spread: float = 
     return found
 
 
-def deltas_found(seen: Mapping[str, NormLook], conv1d_raw: bool | None, gains: Mapping[str, float]) -> set[str]:
-    return {key for key, is_delta in read_norms(norms_of(), seen, conv1d_raw, gains).items() if is_delta}
+def deltas_found(seen: Mapping[str, NormLook], original_layout: bool | None, gains: Mapping[str, float]) -> set[str]:
+    return {key for key, is_delta in read_norms(norms_of(), seen, original_layout, gains).items() if is_delta}
 
 
-@pytest.mark.parametrize("conv1d_raw", [False, None])
-def test_whole_gains_are_left_alone_even_where_they_are_small(conv1d_raw: bool | None) -> None:
+@pytest.mark.parametrize("original_layout", [False, None])
+def test_whole_gains_are_left_alone_even_where_they_are_small(original_layout: bool | None) -> None:
     """Input gains of .27 and .49 look like deltas to a rule that goes by the mean of each."""
-    assert deltas_found(looks(set()), conv1d_raw, {}) == set()
+    assert deltas_found(looks(set()), original_layout, {}) == set()
 
 
-@pytest.mark.parametrize("conv1d_raw", [True, False, None])
-def test_e02_deltas_are_found_with_and_without_a_layout_to_tell_by(conv1d_raw: bool | None) -> None:
-    assert deltas_found(looks(set(GAINS)), conv1d_raw, {}) == set(GAINS)
+@pytest.mark.parametrize("original_layout", [True, False, None])
+def test_e02_deltas_are_found_with_and_without_a_layout_to_tell_by(original_layout: bool | None) -> None:
+    assert deltas_found(looks(set(GAINS)), original_layout, {}) == set(GAINS)
 
 
-@pytest.mark.parametrize("conv1d_raw", [False, None])
+@pytest.mark.parametrize("original_layout", [False, None])
 @pytest.mark.parametrize(
     "deltas",
     [
@@ -217,8 +217,8 @@ def test_e02_deltas_are_found_with_and_without_a_layout_to_tell_by(conv1d_raw: b
     ],
     ids=["outer", "all but final", "block", "one"],
 )
-def test_e04_a_file_that_mixes_both_is_repaired_key_by_key(deltas: set[str], conv1d_raw: bool | None) -> None:
-    assert deltas_found(looks(deltas), conv1d_raw, {FINAL: 1.5}) == deltas
+def test_e04_a_file_that_mixes_both_is_repaired_key_by_key(deltas: set[str], original_layout: bool | None) -> None:
+    assert deltas_found(looks(deltas), original_layout, {FINAL: 1.5}) == deltas
 
 
 def test_e04_what_cannot_be_told_is_refused_by_name() -> None:
