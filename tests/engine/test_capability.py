@@ -205,7 +205,7 @@ def test_another_kind_of_model_is_plain(tmp_path: Path) -> None:
     assert capability.refusal.code == "unsupported_family"
 
 
-@pytest.mark.parametrize(("model_type", "name"), [("nemotron_h", "Nemotron-H"), ("mimo_v2", "MiMo-V2")])
+@pytest.mark.parametrize(("model_type", "name"), [("nemotron_h", "Nemotron-H"), ("mimo_v2_flash", "MiMo-V2")])
 def test_a_family_that_is_known_but_not_driven_is_named(tmp_path: Path, model_type: str, name: str) -> None:
     refusal = inspect(write_folder(tmp_path / "m", model_type=model_type)).refusal
     assert refusal is not None
