@@ -191,7 +191,7 @@ class Foreknowing:
     def rewind(self, mark: None) -> None: ...
 
 
-def test_checking_drafts_changes_no_word(family: str, model_of: Callable[[str], LoadedModel]) -> None:
+def test_e09_checking_drafts_changes_no_word(family: str, model_of: Callable[[str], LoadedModel]) -> None:
     """On windows that wrap and on states that are run again from before the round."""
     model = model_of(family)
     plain, _ = written(model)
