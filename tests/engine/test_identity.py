@@ -288,8 +288,7 @@ def test_acceptance_is_neither_perfect_nor_hopeless(writer: Writer, setting: str
 
 
 @each_constructed
-@pytest.mark.parametrize("setting", ["greedy", "T 0.7, all"])
-@pytest.mark.parametrize("depth", [0, 3, 5])
+@pytest.mark.parametrize(("depth", "setting"), [(0, "T 0.7, all"), (3, "greedy"), (3, "T 0.7, all"), (5, "greedy")])
 @pytest.mark.parametrize("ending", ["length", "end token", "stop", "cancel"])
 def test_a_turn_after_any_ending_is_a_fresh_ones(writer: Writer, ending: str, depth: int, setting: str) -> None:
     """Both on from the live end and, with the reply written anew, from the user's turn."""

@@ -377,6 +377,20 @@ def test_sx01_a_tokenizer_that_needs_its_code_is_refused_without_asking(tmp_path
     assert not flag.exists()
 
 
+@pytest.mark.parametrize("named", ["model_file", "auto_map"])
+def test_sx01_a_models_own_code_never_runs(tmp_path: Path, named: str) -> None:
+    """It is refused where the config asks for it, and left alone where the family needs none."""
+    folder, flag = build(tmp_path / "m"), tmp_path / "ran"
+    (folder / "modeling_new.py").write_text(f"open({str(flag)!r}, 'w')\nclass Model: pass\nclass ModelArgs: pass\n")
+    if named == "model_file":
+        change_json(folder / "config.json", model_file="modeling_new.py")
+        assert error_of(lambda: load_quietly(folder)).report.code == "remote_code_refused"
+    else:
+        change_json(folder / "config.json", auto_map={"AutoModelForCausalLM": "modeling_new.Model"})
+        assert load_quietly(folder).head is not None
+    assert not flag.exists()
+
+
 # ---------------------------------------------------------------- progress
 
 
