@@ -199,9 +199,6 @@ def test_e24_after_thirty_turns_the_state_is_that_of_a_reader_who_never_drafted(
         model.target.hidden(mx.array([live.tokens[held:]]), reader)
         found, expected = (next_scores(model, caches, prompt[-1]) for caches in (live.caches, reader))
         assert mx.allclose(found, expected, atol=1e-4), f"turn {turn}"
-    fresh = model.target.make_caches()
-    model.target.hidden(mx.array([live.tokens]), fresh)
-    assert mx.allclose(found, next_scores(model, fresh, prompt[-1]), atol=1e-4)
     assert accepted > 300
 
 
