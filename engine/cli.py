@@ -244,6 +244,7 @@ def reply_json(reply: Reply) -> dict[str, Any]:
         "text": reply.text,
         "tokens": list(reply.tokens),
         "finish_reason": reply.finish_reason,
+        "notice": reply.notice or None,
         "seed": reply.seed,
         "prompt_tokens": reply.prompt_tokens,
         "prefill_ms": reply.prefill_ms,
@@ -333,4 +334,6 @@ def stats_line(reply: Reply) -> str:
         parts.append(f"{stats.acceptance:.0%} of drafts accepted")
     if reply.finish_reason in ("length", "cancelled"):
         parts.append("ended at the token limit" if reply.finish_reason == "length" else "stopped")
+    if reply.notice:
+        parts.append(reply.notice[0].lower() + reply.notice[1:])
     return f"[{' · '.join(parts)}]"

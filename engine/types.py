@@ -306,6 +306,7 @@ class Reply:
 
     `tokens` are the generated ids, an end token included; `text` is what is shown. `reused_tokens` of the
     `prompt_tokens` came from an earlier turn. `prefill_ms` ends with the first token, `decode_ms` starts there.
+    `notice` is for people, where a reply was ended for a reason that `finish_reason` does not give.
     """
 
     text: str
@@ -318,6 +319,7 @@ class Reply:
     decode_ms: float
     stats: Snapshot
     decision: Decision
+    notice: str = ""
 
 
 @dataclass(frozen=True)

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 Emit = Callable[[Event], None]
 
+REPEATING = "Ended early: the model kept repeating itself"
+
 
 def blank_conversation(model: LoadedModel) -> Conversation:
     """A conversation that knows nothing yet, with the model's own head as drafter where it has one."""
@@ -145,7 +147,8 @@ class ReplyWriter:
         )
         self._output.finish()
         reply = self.so_far(outcome.finish_reason)
-        return replace(reply, reused_tokens=outcome.reused, prefill_ms=outcome.prefill_ms)
+        notice = REPEATING if outcome.repeating else ""
+        return replace(reply, reused_tokens=outcome.reused, prefill_ms=outcome.prefill_ms, notice=notice)
 
     def so_far(self, reason: FinishReason) -> Reply:
         """The reply as far as it was shown: a round that failed before its text was is left out."""

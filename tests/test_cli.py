@@ -20,6 +20,7 @@ import pytest
 from transformers import AutoTokenizer
 
 from engine.cli import main
+from engine.decode.loop import MAX_RUN
 from engine.measure import standard_prompts
 from engine.model.text import ChatText
 from engine.terminal import Printer
@@ -29,7 +30,17 @@ ROOT = Path(__file__).parents[1]
 COMMAND = [sys.executable, "-c", "import sys; from app.__main__ import main; sys.exit(main())"]
 
 PUBLISHED = {
-    *("text", "tokens", "finish_reason", "seed", "prompt_tokens", "prefill_ms", "decode_ms", "tokens_per_second"),
+    *(
+        "text",
+        "tokens",
+        "finish_reason",
+        "notice",
+        "seed",
+        "prompt_tokens",
+        "prefill_ms",
+        "decode_ms",
+        "tokens_per_second",
+    ),
     *("rounds", "drafted", "evaluated", "accepted", "accepted_by_position", "tokens_per_round", "receipt"),
 }
 
@@ -171,6 +182,17 @@ def test_switched_off_nothing_is_drafted_and_the_receipt_says_why(
     assert (answer["drafted"], answer["accepted_by_position"]) == (0, [])
     assert answer["receipt"]["resolved"]["mode"] == "plain"
     assert answer["receipt"]["requested"]["override"] == "off"
+
+
+@pytest.mark.parametrize("mtp", ["on", "off"])
+def test_e24_a_reply_that_repeats_one_token_is_ended_with_a_notice(
+    generated: Callable[..., dict[str, Any]], mtp: str
+) -> None:
+    answer = generated("--max-tokens", "400", "--repetition-penalty", "0.001", "--mtp", mtp)
+    assert len(set(answer["tokens"][-MAX_RUN:])) == 1
+    assert len(answer["tokens"]) < 400
+    assert (answer["finish_reason"], answer["notice"]) == ("stop", "Ended early: the model kept repeating itself")
+    assert generated("--max-tokens", "9", "--mtp", mtp)["notice"] is None
 
 
 def test_a_stop_string_ends_the_reply_and_is_not_shown(generated: Callable[..., dict[str, Any]]) -> None:

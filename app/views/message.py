@@ -208,6 +208,8 @@ class ReplyView(QWidget):
         self._end()
         if reply is not None:
             self.footer.show_figures(figures(reply, speed_up))
+            if reply.notice:
+                self._close_with(QuietLine(reply.notice))
 
     def mark(self, status: Literal["stopped", "failed"], error: ErrorReport | None = None, action: str = "") -> None:
         """Say that the reply was stopped, or failed with `error`, under what was written of it.
@@ -215,17 +217,20 @@ class ReplyView(QWidget):
         `action` labels the one button of the failure card; `action_requested` says that it was pressed.
         """
         self._end()
-        self.unmark()
         if status == "failed":
             card = FailureCard(error or ErrorReport("failed", "The reply failed."), action)
             card.action_requested.connect(self.action_requested)
-            self._ending = card
+            self._close_with(card)
         else:
-            self._ending = QuietLine("Stopped")
-        self._column.addWidget(self._ending)
+            self._close_with(QuietLine("Stopped"))
+
+    def _close_with(self, ending: QWidget) -> None:
+        self.unmark()
+        self._ending = ending
+        self._column.addWidget(ending)
 
     def unmark(self) -> None:
-        """Take away what `mark` said: the reply is being asked for anew."""
+        """Take away what was said of the reply's end: it is being asked for anew."""
         if self._ending is not None:
             self._column.removeWidget(self._ending)
             self._ending.hide()

@@ -32,6 +32,9 @@ question. Each mark keeps a copy of the recurrent states alive."""
 MAX_REREAD = 2048
 """Known tokens worth reading again where drafting begins in mid-chat: the head reads the target's hidden states, which
 nobody kept, and without a history its drafts are seldom right (published: 26 % accepted against 90 %)."""
+MAX_RUN = 256
+"""One token so many times on end is a reply that has collapsed: it would go on to the limit and say nothing more. The
+longest runs that people ask for, rules across a page or empty table cells, are shorter."""
 
 
 @dataclass(frozen=True)
@@ -171,10 +174,12 @@ class Task:
 
 @dataclass
 class Outcome:
-    """Generated tokens, an end token included, and why they ended. Times in ms."""
+    """Generated tokens, an end token included, and why they ended. `repeating`: the reply was ended because it had
+    said one token `MAX_RUN` times on end. Times in ms."""
 
     tokens: list[int] = field(default_factory=list)
     finish_reason: FinishReason = "length"
+    repeating: bool = False
     reused: int = 0
     prefill_ms: float = 0.0
 
@@ -290,7 +295,7 @@ def _seen(chooser: Chooser, prompt: Sequence[int], newest: mx.array | None) -> m
 
 
 class _Rules:
-    """The stop rules: end token, stop string, token limit. They cut inside an accepted run too."""
+    """The stop rules: end token, stop string, token limit, one token for ever. They cut inside an accepted run too."""
 
     def __init__(self, task: Task, budget: int, output: Output, outcome: Outcome) -> None:
         self._end_tokens = task.end_tokens
@@ -298,6 +303,7 @@ class _Rules:
         self._output = output
         self._outcome = outcome
         self._ended = False
+        self._run = 0  # how many times on end the latest token has been said
 
     @property
     def remaining(self) -> int:
@@ -309,14 +315,27 @@ class _Rules:
         tokens = list(tokens)[: self.remaining]
         end = next((i + 1 for i, token in enumerate(tokens) if token in self._end_tokens), None)
         tokens = tokens[:end]
+        repeated = self._collapsed(tokens)
+        tokens = tokens[:repeated]
         stopped = self._output.scan(tokens)
         kept = len(tokens) if stopped is None else stopped
         self._outcome.tokens.extend(tokens[:kept])
-        if stopped is not None or end is not None:
+        if stopped is not None or end is not None or repeated is not None:
+            self._outcome.repeating = repeated == kept
             self.end("stop")
         elif not self.remaining:
             self.end("length")
         return kept
+
+    def _collapsed(self, tokens: Sequence[int]) -> int | None:
+        """Count on; how many of `tokens` it is up to the one that completes a run of `MAX_RUN`, None if none does."""
+        before = self._outcome.tokens[-1:]
+        for count, token in enumerate(tokens, start=1):
+            self._run = self._run + 1 if before == [token] else 1
+            before = [token]
+            if self._run == MAX_RUN:
+                return count
+        return None
 
     def end(self, reason: FinishReason) -> None:
         self._outcome.finish_reason = reason

@@ -1,6 +1,7 @@
 """What the user wrote, and a reply from its first piece to its end."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import islice, pairwise
 from time import thread_time
 
@@ -275,6 +276,16 @@ def test_g14_a_stopped_reply_keeps_its_text_and_says_so(reply: ReplyView) -> Non
     assert shown(reply) == ["Half a sent"]
     assert "Stopped" in [label.text() for label in reply.findChildren(QLabel) if label.isVisible()]
     assert not reply.writing
+
+
+def test_e24_a_reply_that_was_ended_early_says_why(reply: ReplyView) -> None:
+    write(reply, "and and and")
+    reply.finish(replace(reply_with(MEASURED), notice="Ended early: the model kept repeating itself"))
+    reply.flush()
+    QApplication.processEvents()
+    assert "Ended early: the model kept repeating itself" in [
+        label.text() for label in reply.findChildren(QLabel) if label.isVisible()
+    ]
 
 
 def test_a_failed_reply_says_what_happened_and_offers_one_action(qtbot: QtBot, reply: ReplyView) -> None:

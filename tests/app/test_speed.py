@@ -247,7 +247,7 @@ def test_a_head_that_is_not_trusted_is_off_and_can_be_turned_on_anyway(bench: Be
     assert why.property("state") == "against"
 
 
-def test_without_a_head_there_is_a_reason_and_nothing_to_press(bench: Bench) -> None:
+def test_e05_without_a_head_there_is_a_reason_and_nothing_to_press(bench: Bench) -> None:
     bench.load(head=None, refusal=Refusal("missing_head_weights", "The head’s weights are missing."))
     panel = bench.panel
     assert panel.why.property("state") == "off"

@@ -81,7 +81,7 @@ def writer_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Famil
 @each_family
 @pytest.mark.parametrize("depth", DEPTHS)
 @pytest.mark.parametrize("setting", SETTINGS)
-def test_every_token_is_plain_decodings(
+def test_e21_every_token_is_plain_decodings(
     writer_of: Callable[[str], FamilyWriter], family: str, setting: str, depth: int
 ) -> None:
     writer = writer_of(family)

@@ -15,12 +15,16 @@ from mlx_lm.models import llama
 from mlx_lm.models.cache import ChunkedKVCache, KVCache
 from mlx_lm.utils import load_model
 
+from engine.decode.loop import Silence, Task, generate
+from engine.decode.sample import Chooser
 from engine.errors import ModelError
 from engine.library.local import GUIDE_FOLDER
 from engine.model.families import FAMILIES
 from engine.model.load import LoadedModel, eos_ids, load, module_of, reading_failed, sampling_defaults
 from engine.model.plain import PlainTarget
+from engine.telemetry import Counters
 from engine.types import Sampling
+from engine.writing import blank_conversation
 from tests import words
 from tests.checkpoints import Kind, build
 
@@ -153,6 +157,29 @@ def test_every_form_of_a_head_drafts_the_same(tmp_path: Path, kind: Kind, layout
     assert not [key for key in found if not mx.array_equal(found[key], expected[key])]
 
 
+@pytest.mark.parametrize("prefix", ["mtp.", "model.mtp.", "language_model.mtp."])
+def test_e06_a_head_under_any_prefix_drafts(tmp_path: Path, prefix: str) -> None:
+    folder = build(tmp_path / "m")
+    stored = mx.load(str(folder / "model.safetensors"))
+    assert isinstance(stored, dict)
+    renamed = {key.replace("mtp.", prefix, 1) if key.startswith("mtp.") else key: stored[key] for key in stored}
+    mx.eval(renamed)
+    mx.save_safetensors(str(folder / "model.safetensors"), renamed)
+    model = load_quietly(folder)
+    counters = Counters()
+    generate(
+        blank_conversation(model),
+        model.target,
+        Task(range(70, 90), 0, Chooser(Sampling(), [0]), 2, frozenset(), 20, 1000),
+        Silence(),
+        counters,
+        on_prefill=lambda done, total, reused: None,
+        on_round=counters.add,
+        cancelled=lambda: False,
+    )
+    assert counters.snapshot().accepted > 0
+
+
 def test_a_head_from_another_folder(tmp_path: Path) -> None:
     folder = build(tmp_path / "m", head="none")
     assert load_quietly(folder).head is None
@@ -162,7 +189,7 @@ def test_a_head_from_another_folder(tmp_path: Path) -> None:
     assert model.capability.refusal is None
 
 
-def test_a_head_that_cannot_be_used_leaves_a_model_that_chats(tmp_path: Path) -> None:
+def test_e05_a_head_that_cannot_be_used_leaves_a_model_that_chats(tmp_path: Path) -> None:
     folder = build(tmp_path / "m", head="sidecar")
     stored = mx.load(str(folder / "mtp.safetensors"))
     assert isinstance(stored, dict)
@@ -274,7 +301,7 @@ def test_a_plain_model_can_take_back_what_it_has_read(tmp_path: Path) -> None:
     assert mx.allclose(resumed, target.logits(target.hidden(TOKENS, target.make_caches()))[:, 6:], atol=1e-5)
 
 
-def test_a_model_with_a_memory_of_its_own_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_e09_a_model_with_a_memory_of_its_own_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(llama.Model, "make_cache", lambda self: [ChunkedKVCache(8), KVCache()])
     error = error_of(lambda: load_quietly(stock_folder(tmp_path / "m", llama, LLAMA)))
     assert error.report.code == "unsupported_cache"
@@ -347,6 +374,20 @@ def test_sx01_a_tokenizer_that_needs_its_code_is_refused_without_asking(tmp_path
     folder = with_code(build(tmp_path / "m"), flag)
     (folder / "tokenizer.json").rename(folder / "new.tiktoken")
     assert error_of(lambda: load_quietly(folder)).report.code == "remote_code_refused"
+    assert not flag.exists()
+
+
+@pytest.mark.parametrize("named", ["model_file", "auto_map"])
+def test_sx01_a_models_own_code_never_runs(tmp_path: Path, named: str) -> None:
+    """It is refused where the config asks for it, and left alone where the family needs none."""
+    folder, flag = build(tmp_path / "m"), tmp_path / "ran"
+    (folder / "modeling_new.py").write_text(f"open({str(flag)!r}, 'w')\nclass Model: pass\nclass ModelArgs: pass\n")
+    if named == "model_file":
+        change_json(folder / "config.json", model_file="modeling_new.py")
+        assert error_of(lambda: load_quietly(folder)).report.code == "remote_code_refused"
+    else:
+        change_json(folder / "config.json", auto_map={"AutoModelForCausalLM": "modeling_new.Model"})
+        assert load_quietly(folder).head is not None
     assert not flag.exists()
 
 

@@ -194,7 +194,7 @@ class Foreknowing:
         return True
 
 
-def test_checking_drafts_changes_no_word(family: str, model_of: Callable[[str], LoadedModel]) -> None:
+def test_e09_checking_drafts_changes_no_word(family: str, model_of: Callable[[str], LoadedModel]) -> None:
     """On windows that wrap and on states that are run again from before the round."""
     model = model_of(family)
     plain, _ = written(model)

@@ -16,9 +16,10 @@ from engine.errors import RequestError
 from engine.measure import first_difference
 from engine.types import KVQuantisation, Sampling
 from tests import checkpoints
-from tests.engine.test_identity import ANSWER, LENGTH, SETTINGS, TIE, Writer
+from tests.engine.test_identity import ANSWER, SETTINGS, TIE, Writer
 
 SAMPLED = "T 0.7, all"
+LENGTH = 48
 AHEAD = 17
 """Tokens into the reply where quantising midway begins."""
 
@@ -43,7 +44,7 @@ def writer(writer_of: Callable[[str], Writer], request: pytest.FixtureRequest) -
 
 @cache
 def plainly(writer: Writer, setting: str, kv: KVQuantisation) -> list[int]:
-    return writer.write(0, SETTINGS[setting], kv=kv).tokens
+    return writer.write(0, SETTINGS[setting], kv=kv, max_tokens=LENGTH).tokens
 
 
 def gap(writer: Writer, kv: KVQuantisation, before: list[int], one: int, other: int) -> float:
@@ -71,12 +72,12 @@ def assert_same_words(writer: Writer, kv: KVQuantisation, plain: list[int], draf
 @pytest.mark.parametrize("depth", [1, 2, 3, 4])
 @pytest.mark.parametrize("bits", [8, 4])
 @pytest.mark.parametrize("place", ["start", "prompt", "reply"])
-def test_every_token_is_plain_decodings(writer: Writer, place: str, bits: int, depth: int) -> None:
+def test_e29_every_token_is_plain_decodings(writer: Writer, place: str, bits: int, depth: int) -> None:
     start = {"start": 0, "prompt": 5, "reply": len(writer.prompt) + AHEAD}[place]
     kv = KVQuantisation(bits, start)
     for setting in ("greedy", SAMPLED):
         plain = plainly(writer, setting, kv)
-        drafted = writer.write(depth, SETTINGS[setting], kv=kv)
+        drafted = writer.write(depth, SETTINGS[setting], kv=kv, max_tokens=LENGTH)
         assert len(plain) == LENGTH
         assert_same_words(writer, kv, plain, drafted.tokens)
         assert len(drafted.rounds) < LENGTH - 1, "nothing was accepted"
@@ -85,7 +86,7 @@ def test_every_token_is_plain_decodings(writer: Writer, place: str, bits: int, d
 
 def test_no_round_reaches_across_the_place_where_rows_are_quantised(writer: Writer) -> None:
     kv = KVQuantisation(8, len(writer.prompt) + AHEAD)
-    rounds = writer.write(4, SETTINGS["greedy"], kv=kv).rounds
+    rounds = writer.write(4, SETTINGS["greedy"], kv=kv, max_tokens=LENGTH).rounds
     position, cut = len(writer.prompt), False
     for stats in rounds:
         end = position + stats.drafted + 1

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from engine.decode import loop
 from engine.decode.cache import CacheSet
-from engine.decode.loop import PREFILL_CHUNK, Conversation, Outcome, Task, generate
+from engine.decode.loop import MAX_RUN, PREFILL_CHUNK, Conversation, Outcome, Task, generate
 from engine.decode.sample import Chooser
 from engine.errors import RequestError
 from engine.telemetry import Counters
@@ -52,6 +52,7 @@ def write(
     conversation: Conversation | None = None,
     turn_end: int = 0,
     target: SuccessorTarget = TARGET,
+    chooser: Chooser | None = None,
 ) -> tuple[Outcome, Conversation, list[RoundStats], Recorder]:
     """One reply of the successor target; `cancel_after` cancels after so many rounds."""
     questions = itertools.count()  # the first is asked before any round, then one after each
@@ -63,7 +64,8 @@ def write(
     def cancelled() -> bool:
         return cancel_after is not None and next(questions) >= cancel_after
 
-    task = Task(prompt, turn_end, Chooser(Sampling(), [0]), depth, frozenset(end_tokens), max_tokens, context)
+    chooser = chooser or Chooser(Sampling(), [0])
+    task = Task(prompt, turn_end, chooser, depth, frozenset(end_tokens), max_tokens, context)
     outcome = generate(
         conversation,
         target,
@@ -126,6 +128,75 @@ def test_e18_no_limit_runs_to_the_end_of_the_context_and_zero_is_an_empty_reply(
     assert outcome.finish_reason == "length"
     assert_exact(conversation, (0, 1, 2), outcome.tokens)
     assert write(depth=depth, max_tokens=0)[0].tokens == []
+
+
+class Stammer(SuccessorTarget):
+    """Says the last token again, for ever."""
+
+    def logits(self, hidden: mx.array) -> mx.array:
+        return hidden * 10
+
+
+class StammerDrafter(ScriptedDrafter):
+    """Guesses so, but for the positions that the script names."""
+
+    def draft(
+        self, newest: mx.array, depth: int, chooser: Chooser, positions: Sequence[int], seen: mx.array | None
+    ) -> mx.array:
+        return (super().draft(newest, depth, chooser, positions, seen) - mx.arange(1, depth + 1)) % VOCABULARY
+
+
+@pytest.mark.parametrize("depth", [0, 1, 2, 3, 5])
+@pytest.mark.parametrize("wrong", [set(), {2}])
+def test_e24_a_reply_that_says_one_token_over_and_over_is_ended(depth: int, wrong: set[int]) -> None:
+    """At the same token at every depth, inside an accepted run too."""
+    target = Stammer()
+    conversation = Conversation(target, lambda: StammerDrafter([wrong]))
+    outcome, conversation, rounds, output = write(
+        depth=depth, max_tokens=MAX_RUN + 44, conversation=conversation, target=target
+    )
+    assert outcome.tokens == [2] * MAX_RUN == output.shown
+    assert (outcome.finish_reason, outcome.repeating) == ("stop", True)
+    assert sum(stats.emitted for stats in rounds) == MAX_RUN - 1
+    assert_exact(conversation, (0, 1, 2), outcome.tokens)
+
+
+@pytest.mark.parametrize("depth", [0, 3])
+def test_e24_a_shorter_run_and_a_long_text_are_left_alone(depth: int) -> None:
+    target = Stammer()
+    conversation = Conversation(target, lambda: StammerDrafter([set()]))
+    short, _, _, _ = write(depth=depth, max_tokens=MAX_RUN - 1, conversation=conversation, target=target)
+    assert (len(short.tokens), short.finish_reason, short.repeating) == (MAX_RUN - 1, "length", False)
+    long, _, _, _ = write(depth=depth, max_tokens=MAX_RUN + 44)
+    assert (len(long.tokens), long.finish_reason, long.repeating) == (MAX_RUN + 44, "length", False)
+
+
+class Only(Chooser):
+    """Chooses among two tokens, as a grammar would let it."""
+
+    allowed = (5, 9)
+
+    def choose(self, logits: mx.array, positions: Sequence[int], seen: mx.array | None) -> mx.array:
+        ids = mx.arange(logits.shape[-1])
+        permitted = (ids == self.allowed[0]) | (ids == self.allowed[1])
+        return super().choose(mx.where(permitted, logits, -mx.inf), positions, seen)
+
+
+@pytest.mark.parametrize("sampling", [Sampling(), Sampling(temperature=1.0, top_k=4)], ids=["greedy", "sampled"])
+@pytest.mark.parametrize("room", [1, 2, 20])
+def test_e31_drafts_that_a_constraint_forbids_are_rejected_up_to_the_end_of_the_context(
+    room: int, sampling: Sampling
+) -> None:
+    prompt, chooser = (0, 1, 2), Only(sampling, [7])
+    plain, _, _, _ = write(prompt, depth=0, max_tokens=-1, context=len(prompt) + room, chooser=chooser)
+    for depth in (1, 3):
+        outcome, conversation, _, _ = write(
+            prompt, depth=depth, max_tokens=-1, context=len(prompt) + room, chooser=chooser
+        )
+        assert outcome.tokens == plain.tokens
+        assert (len(outcome.tokens), outcome.finish_reason) == (room, "length")
+        assert set(outcome.tokens) <= set(Only.allowed)
+        assert_exact(conversation, prompt, outcome.tokens)
 
 
 def test_k08_a_prompt_as_long_as_the_context_is_refused_before_any_compute() -> None:

@@ -1,11 +1,12 @@
 """Rounds over several sequences: each accepts its own number of drafts and none changes its neighbour."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import mlx.core as mx
 import pytest
 
-from engine.decode.cache import KV_STEP, KVCache, RecurrentCache
+from engine.decode.cache import KV_STEP, CacheSet, KVCache, RecurrentCache
 from engine.decode.draft import MAX_PENDING, MtpChain
 from engine.decode.loop import PREFILL_CHUNK, Conversation, Outcome, Silence, Task, generate
 from engine.decode.round import Decoder
@@ -112,13 +113,15 @@ def test_e25_e26_the_head_reads_every_row_of_a_conversation_exactly_once(model: 
         prompt = [*prompt, *outcome.tokens, 300, 301, 302, 303]
 
 
-def reply_in(conversation: Conversation, model: LoadedModel, prompt: list[int], depth: int) -> tuple[Outcome, Snapshot]:
-    """Twenty greedy tokens; the last four of the prompt are the generation prompt."""
+def reply_in(
+    conversation: Conversation, model: LoadedModel, prompt: list[int], depth: int, length: int = 20
+) -> tuple[Outcome, Snapshot]:
+    """`length` greedy tokens; the last four of the prompt are the generation prompt."""
     counters = Counters()
     outcome = generate(
         conversation,
         model.target,
-        Task(prompt, len(prompt) - 4, Chooser(Sampling(), [0]), depth, frozenset(), 20, 1000),
+        Task(prompt, len(prompt) - 4, Chooser(Sampling(), [0]), depth, frozenset(), length, 2000),
         Silence(),
         counters,
         on_prefill=lambda done, total, reused: None,
@@ -126,6 +129,85 @@ def reply_in(conversation: Conversation, model: LoadedModel, prompt: list[int], 
         cancelled=lambda: False,
     )
     return outcome, counters.snapshot()
+
+
+@pytest.mark.parametrize("prompt_length", [1, 2, 3, 7, 8, 9])
+def test_e22_a_prompt_of_any_length_is_answered_as_plainly(
+    model: LoadedModel, monkeypatch: pytest.MonkeyPatch, prompt_length: int
+) -> None:
+    """Around one row, the window of the convolution, and the end of a chunk."""
+    monkeypatch.setattr("engine.decode.loop.PREFILL_CHUNK", 8)
+    prompt = PROMPTS[0][:1] + list(range(301, 300 + prompt_length))
+    plain = alone(model, prompt, SEEDS[0], Sampling(), depth=0)
+    for depth in (1, 2, 3):
+        assert alone(model, prompt, SEEDS[0], Sampling(), depth) == plain
+
+
+class AlwaysWrong:
+    """Guesses a control token, which the target never says: the test sees to it."""
+
+    nbytes = 0
+
+    def draft(
+        self, newest: mx.array, depth: int, chooser: Chooser, positions: Sequence[int], seen: mx.array | None
+    ) -> mx.array:
+        return mx.full((newest.shape[0], depth), 3, dtype=mx.int32)
+
+    def observe(self, hidden: mx.array, tokens: mx.array, counts: Sequence[int]) -> None: ...
+
+    def prime(self) -> None: ...
+
+    def mark(self) -> None: ...
+
+    def rewind(self, mark: None) -> None: ...
+
+
+@pytest.mark.parametrize("depth", [1, 4])
+def test_e09_a_draft_rejected_in_every_round_changes_no_token(model: LoadedModel, depth: int) -> None:
+    """Recurrent states, windows and keys all go back to where each round began."""
+    rounds: list[RoundStats] = []
+    tokens = []
+    for conversation, k in ((blank_conversation(model), 0), (Conversation(model.target, AlwaysWrong), depth)):
+        outcome = generate(
+            conversation,
+            model.target,
+            Task(PROMPTS[0], 0, Chooser(Sampling(), [0]), k, frozenset(), 64, 1000),
+            Silence(),
+            Counters(),
+            on_prefill=lambda done, total, reused: None,
+            on_round=rounds.append if k else lambda stats: None,
+            cancelled=lambda: False,
+        )
+        tokens.append(outcome.tokens)
+    assert tokens[0] == tokens[1]
+    assert len(rounds) == 63
+    assert not any(stats.accepted for stats in rounds)
+
+
+def test_e24_after_thirty_turns_the_state_is_that_of_a_reader_who_never_drafted(model: LoadedModel) -> None:
+    live, reader = blank_conversation(model), model.target.make_caches()
+    prompt: list[int] = []
+    accepted = 0
+    for turn in range(30):
+        prompt += [300 + (7 * turn + i) % 40 for i in range(4)]
+        held = len(live.tokens)
+        outcome, stats = reply_in(live, model, prompt, 3, length=40)
+        assert outcome.reused == held
+        accepted += stats.accepted
+        prompt += outcome.tokens
+        assert live.tokens == prompt[:-1]
+        model.target.hidden(mx.array([live.tokens[held:]]), reader)
+        found, expected = (next_scores(model, caches, prompt[-1]) for caches in (live.caches, reader))
+        assert mx.allclose(found, expected, atol=1e-4), f"turn {turn}"
+    assert accepted > 300
+
+
+def next_scores(model: LoadedModel, caches: CacheSet, token: int) -> mx.array:
+    """What the target says after `token`, leaving the caches as they are."""
+    caches.begin()
+    scores = model.target.logits(model.target.hidden(mx.array([[token]]), caches))
+    caches.commit([0])
+    return scores
 
 
 def test_drafting_switched_on_in_mid_chat_drafts_as_well_as_from_the_start(model: LoadedModel) -> None:
