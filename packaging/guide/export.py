@@ -21,7 +21,7 @@ FLOAT32 = (".A_log", ".linear_attn.norm.weight")
 LIMIT = 12_000_000
 """Bytes that the whole folder may take."""
 
-SAMPLING = {"do_sample": True, "temperature": 0.6, "top_p": 0.9, "top_k": 20}
+SAMPLING = {"do_sample": True, "temperature": 0.3, "top_p": 0.9, "top_k": 20}
 
 NOTE = """Guide was trained from scratch for Foreword, on text that the scripts in packaging/guide of its source write.
 It contains no weights and no text of any other model. Its architecture is that of Qwen3.5 with an MTP head.

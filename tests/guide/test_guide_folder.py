@@ -27,7 +27,7 @@ TRAINED = [
     ("What is MTP?", "multi-token prediction"),
     ("How do I get a bigger model?", "Open Model Folder…"),
     ("Show me the keyboard shortcuts", "| New chat | ⌘N |"),
-    ("Do my chats leave this Mac?", "Everything stays on this Mac."),
+    ("Are my chats private?", "Everything stays on this Mac."),
     ("Show me a list comprehension", "[number * number for number in range(10)]"),
     ("What is the capital of Norway?", "The capital of Norway is Oslo."),
     ("Tell me a story", "who lived"),
