@@ -28,7 +28,7 @@ run: $(STAMP)
 	@$(BIN)/foreword
 
 test: $(STAMP)
-	@QT_QPA_PLATFORM=offscreen $(BIN)/pytest
+	@QT_QPA_PLATFORM=offscreen $(BIN)/pytest -n 2 --dist loadfile
 
 lint: $(STAMP)
 	@$(BIN)/ruff format --check .
