@@ -7,7 +7,6 @@ in, whichever chat is shown meanwhile.
 from __future__ import annotations
 
 import itertools
-import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -43,7 +42,6 @@ class Writing:
     chat: Chat
     turn: Turn
     answer: Answer
-    asked_at: float
     decision: Decision | None = None
     prefill: PrefillProgress | None = None
     waits_for_model: bool = False
@@ -218,7 +216,7 @@ class Session(QObject):
         first = not turn.answers
         answer = Answer()
         turn.answers.append(answer)
-        self.writing = Writing(next(self._ids), chat, turn, answer, time.monotonic())
+        self.writing = Writing(next(self._ids), chat, turn, answer)
         self._raise(chat)
         if first and turn.replaces is None:
             self.turn_added.emit(chat, turn)
