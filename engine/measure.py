@@ -21,8 +21,9 @@ from statistics import median
 
 import mlx.core as mx
 
+from engine.decode.conversation import Conversation
 from engine.decode.draft import Head, MtpChain, Target
-from engine.decode.loop import Conversation, Silence, Task, generate
+from engine.decode.loop import Silence, Task, generate
 from engine.decode.sample import Chooser
 from engine.model.text import ChatText
 from engine.telemetry import Counters

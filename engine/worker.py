@@ -40,7 +40,7 @@ from engine.types import (
 )
 
 if TYPE_CHECKING:
-    from engine.decode.loop import Conversation
+    from engine.decode.conversation import Conversation
     from engine.model.load import LoadedModel
     from engine.model.text import ChatText
 

@@ -10,8 +10,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from engine.decode.conversation import Conversation
 from engine.decode.draft import MtpChain
-from engine.decode.loop import Conversation, Task, generate
+from engine.decode.loop import Task, generate
 from engine.decode.quantised import require_quantisable
 from engine.decode.sample import Chooser, fresh_seed, validated
 from engine.model.stream import StopStrings, StreamDecoder

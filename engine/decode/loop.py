@@ -1,22 +1,17 @@
-"""One reply: resume what is known, read the rest of the prompt, run rounds until a rule says stop.
-
-A `Conversation` outlives its replies. It knows exactly which tokens its caches hold, so a later turn reads only what
-is new. Recurrent states cannot be cut, and a template may drop the end of a reply from the next prompt; a mark is
-therefore kept at the end of each user turn, before the generation prompt, and a turn resumes from the longest point
-that is a prefix of its prompt.
-"""
+"""One reply: resume what is known (`conversation.py`), read the rest of the prompt, run rounds until a rule ends it."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, cast
+from dataclasses import dataclass, field
+from typing import Protocol, cast
 
 import mlx.core as mx
 
 from engine.decode.cache import KV_STEP
-from engine.decode.draft import Drafter, Target
+from engine.decode.conversation import Conversation
+from engine.decode.draft import Target
 from engine.decode.quantised import quantise
 from engine.decode.round import Decoder
 from engine.decode.sample import Chooser
@@ -26,110 +21,9 @@ from engine.types import FinishReason, KVQuantisation, RoundStats
 
 PREFILL_CHUNK = 512
 """Prompt tokens per forward. A stop is noticed between chunks."""
-MAX_MARKS = 2
-"""Turns a conversation can fall back to: the last one, to write its reply again, and the one before, to change the
-question. Each mark keeps a copy of the recurrent states alive."""
-MAX_REREAD = 2048
-"""Known tokens worth reading again where drafting begins in mid-chat: the head reads the target's hidden states, which
-nobody kept, and without a history its drafts are seldom right (published: 26 % accepted against 90 %)."""
 MAX_RUN = 256
 """One token so many times on end is a reply that has collapsed: it would go on to the limit and say nothing more. The
 longest runs that people ask for, rules across a page or empty table cells, are shorter."""
-
-
-@dataclass(frozen=True)
-class _Mark:
-    length: int
-    caches: Any
-    drafter: Drafter | None
-    drafter_point: Any
-
-
-class Conversation:
-    """What the engine remembers of one chat: the tokens its caches hold, the caches, the head's history, marks."""
-
-    def __init__(self, target: Target, make_drafter: Callable[[], Drafter] | None) -> None:
-        """`make_drafter` begins a drafter without history; None where the target has none."""
-        self._target = target
-        self._make_drafter = make_drafter
-        self.tokens: list[int] = []
-        self.caches = target.make_caches()
-        self.drafter: Drafter | None = None
-        self._marks: list[_Mark] = []
-        self._kv: KVQuantisation | None = None
-
-    def resume(self, prompt: Sequence[int], mtp: bool, kv: KVQuantisation | None = None) -> int:
-        """Move to the longest known prefix of `prompt` that leaves at least one token to read; its length.
-
-        With `mtp` it is the longest one that the head has read too, unless more than `MAX_REREAD` tokens would be
-        read again for it; then the head begins without a history. Without `mtp` the head's history is dropped, since
-        nobody will keep it up to date. Another `kv` than before forgets everything, for it was computed otherwise.
-        """
-        if kv != self._kv:
-            self._kv = kv
-            self.reset()
-        known = self._known_prefix(prompt, mtp and self._make_drafter is not None)
-        if known is None:
-            self.reset()
-        else:
-            self.caches.rewind(known.caches)
-            self.tokens = self.tokens[: known.length]
-            self.drafter = known.drafter
-            if self.drafter is not None:
-                self.drafter.rewind(known.drafter_point)
-        self._marks = [mark for mark in self._marks if mark.length <= len(self.tokens)]
-        if not mtp:
-            self.drafter = None
-        elif self.drafter is None and self._make_drafter is not None:
-            self.drafter = self._make_drafter()
-        return len(self.tokens)
-
-    def _known_prefix(self, prompt: Sequence[int], drafting: bool) -> _Mark | None:
-        """The latest of the marks and the live end that `prompt` goes on from; None to begin anew."""
-        common = 0
-        for ours, theirs in zip(self.tokens, prompt, strict=False):
-            if ours != theirs:
-                break
-            common += 1
-        usable = min(common, len(prompt) - 1)
-        marks = [_readable(mark) for mark in (*self._marks, self._here()) if self._can_resume(mark, usable)]
-        latest = max(marks, key=lambda mark: mark.length, default=None)
-        if latest is None or not drafting:
-            return latest
-        read = max((mark for mark in marks if mark.drafter), key=lambda mark: mark.length, default=None)
-        again = latest.length - (0 if read is None else read.length)
-        return read if again <= MAX_REREAD else latest
-
-    def _can_resume(self, mark: _Mark, usable: int) -> bool:
-        """Whether `mark` lies in the first `usable` tokens, and the caches still hold what it looks back on."""
-        return 0 < mark.length <= usable and self.caches.can_rewind(mark.caches)
-
-    def mark(self) -> None:
-        """Remember this point as one to resume from."""
-        self._marks = [*self._marks, self._here()][-MAX_MARKS:]
-
-    def _here(self) -> _Mark:
-        drafter = self.drafter
-        return _Mark(len(self.tokens), self.caches.mark(), drafter, None if drafter is None else drafter.mark())
-
-    def reset(self) -> None:
-        """Forget everything."""
-        self.tokens = []
-        self.caches = self._target.make_caches()
-        self.drafter = None
-        self._marks = []
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes held by the caches and the marks."""
-        drafter = 0 if self.drafter is None else self.drafter.nbytes
-        return self.caches.nbytes + drafter + len(self._marks) * self.caches.mark_nbytes
-
-
-def _readable(mark: _Mark) -> _Mark:
-    """The mark, without its drafter where the rows that this one would go back to are gone."""
-    lost = mark.drafter is not None and not mark.drafter.can_rewind(mark.drafter_point)
-    return replace(mark, drafter=None) if lost else mark
 
 
 class Output(Protocol):

@@ -14,8 +14,9 @@ import pytest
 from mlx_lm import load as stock_load
 from mlx_lm.generate import generate_step
 
+from engine.decode.conversation import Conversation
 from engine.decode.draft import MtpChain
-from engine.decode.loop import Conversation, Task, generate
+from engine.decode.loop import Task, generate
 from engine.decode.sample import Chooser, gumbel
 from engine.measure import first_difference
 from engine.model.load import LoadedModel, load

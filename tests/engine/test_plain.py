@@ -12,7 +12,8 @@ import pytest
 from mlx_lm.generate import generate_step
 from mlx_lm.models import deepseek_v3, falcon_h1, gemma3_text, gpt_oss, llama, mamba, mamba2, recurrent_gemma
 
-from engine.decode.loop import Conversation, Silence, Task, generate
+from engine.decode.conversation import Conversation
+from engine.decode.loop import Silence, Task, generate
 from engine.decode.quantised import require_quantisable
 from engine.decode.sample import Chooser
 from engine.errors import RequestError

@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.decode import loop
+from engine.decode import conversation as conversations
 from engine.decode.cache import CacheSet
-from engine.decode.loop import MAX_RUN, PREFILL_CHUNK, Conversation, Outcome, Task, generate
+from engine.decode.conversation import Conversation
+from engine.decode.loop import MAX_RUN, PREFILL_CHUNK, Outcome, Task, generate
 from engine.decode.sample import Chooser
 from engine.errors import RequestError
 from engine.telemetry import Counters
@@ -257,7 +258,7 @@ class ForgetfulDrafter(ScriptedDrafter):
 @pytest.mark.parametrize(("reread", "reused"), [(100, 0), (2, 3)])
 def test_a_drafter_that_cannot_go_back_begins_anew(monkeypatch: pytest.MonkeyPatch, reread: int, reused: int) -> None:
     """With all of a short chat, or without a history where that is too long to read again."""
-    monkeypatch.setattr(loop, "MAX_REREAD", reread)
+    monkeypatch.setattr(conversations, "MAX_REREAD", reread)
     conversation = Conversation(TARGET, lambda: ForgetfulDrafter([set()]))
     write((0, 1, 2, 3, 4), turn_end=3, max_tokens=6, conversation=conversation)
     before = conversation.drafter

@@ -7,8 +7,9 @@ import mlx.core as mx
 import pytest
 
 from engine.decode.cache import KV_STEP, CacheSet, KVCache, RecurrentCache
+from engine.decode.conversation import Conversation
 from engine.decode.draft import MAX_PENDING, MtpChain
-from engine.decode.loop import PREFILL_CHUNK, Conversation, Outcome, Silence, Task, generate
+from engine.decode.loop import PREFILL_CHUNK, Outcome, Silence, Task, generate
 from engine.decode.round import Decoder
 from engine.decode.sample import Chooser
 from engine.decode.verify import Verdict, accepted_count
@@ -225,7 +226,7 @@ def test_drafting_switched_on_in_mid_chat_drafts_as_well_as_from_the_start(model
 
 
 def test_a_long_chat_is_not_read_again_for_the_head(model: LoadedModel, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("engine.decode.loop.MAX_REREAD", 20)
+    monkeypatch.setattr("engine.decode.conversation.MAX_REREAD", 20)
     prompt = list(range(300, 340))
     conversation = blank_conversation(model)
     first, _ = reply_in(conversation, model, prompt, 0)
