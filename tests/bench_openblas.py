@@ -34,12 +34,12 @@ def main() -> int:
         preload = {"LD_PRELOAD": str(OPENBLAS), "OPENBLAS_NUM_THREADS": str(args.threads)}
         os.execve(sys.executable, [sys.executable, *sys.argv], os.environ | preload)
 
+    from engine.bench.constructed import SHAPES, build
     from engine.measure import BenchPrompt, bench, table
     from engine.model.load import load
-    from tests import checkpoints
 
     with tempfile.TemporaryDirectory() as folder:
-        checkpoints.build(Path(folder), shape=checkpoints.LARGE, margin=MARGIN)
+        build(Path(folder), shape=SHAPES["170m"], margin=MARGIN)
         model = load(Path(folder), None, lambda stage, fraction: None)
     prompts = [BenchPrompt(f"from {start}", tuple(range(start, start + 16))) for start in (300, 2000, 5000)]
     depths = [int(depth) for depth in args.depths.split(",")]

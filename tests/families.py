@@ -14,7 +14,7 @@ from typing import Any
 
 import mlx.core as mx
 
-from tests import words
+from engine.bench import words
 from tests.checkpoints import (
     CONTEXT,
     HEAD_MARGIN,

@@ -52,6 +52,10 @@ ENGINE = {
         *("engine.types", "engine.errors", "engine.device", "engine.telemetry"),
         *("engine.decode", "engine.model"),
     ),
+    "engine.bench": (
+        *("engine.types", "engine.errors", "engine.device", "engine.telemetry"),
+        *("engine.decode", "engine.model", "engine.measure"),
+    ),
     "engine.policy": (
         *("engine.types", "engine.errors", "engine.device", "engine.telemetry"),
         *("engine.decode.depth", "engine.model.capability", "engine.model.refusals", "engine.measure"),

@@ -5,10 +5,14 @@ from pathlib import Path
 
 import mlx.core as mx
 import pytest
+from mlx.utils import tree_flatten
 from mlx_lm import load
 from mlx_lm.generate import generate_step
+from mlx_lm.utils import quantize_model
 
-from tests import checkpoints, reference, words
+from engine.bench import words
+from engine.bench.constructed import margin_for
+from tests import checkpoints, reference
 
 KINDS: tuple[checkpoints.Kind, ...] = ("dense", "moe")
 LAYOUTS: tuple[checkpoints.Layout, ...] = ("hf", "mlx")
@@ -35,6 +39,27 @@ def test_stock_mlx_lm_reads_the_same_model_in_every_form(tmp_path: Path, kind: c
                 assert not any("mtp." in key for key in tensors(folder))
             texts.add(tuple(stock_text(folder, [300, 310], 16)))
     assert len(texts) == 1
+
+
+@pytest.mark.parametrize("bits", [4, 8])
+def test_packed_it_is_what_mlx_lm_makes_of_it(tmp_path: Path, bits: int) -> None:
+    folder = checkpoints.build(tmp_path / "ours", layout="mlx", head="none", bits=bits)
+    model, _ = load(str(checkpoints.build(tmp_path / "whole", layout="mlx", head="none")))
+    theirs, _ = quantize_model(model, {}, 64, bits)
+    ours = dict(tree_flatten(load(str(folder))[0].parameters()))
+    for key, tensor in tree_flatten(theirs.parameters()):
+        assert mx.array_equal(tensor, ours[key]), key
+
+
+@pytest.mark.parametrize(("acceptance", "margin"), [(0.5, 0.85), (0.725, 1.0), (0.97, 1.3)])
+def test_the_dial_lies_between_the_points_that_were_measured(acceptance: float, margin: float) -> None:
+    assert margin_for(acceptance) == pytest.approx(margin)
+
+
+@pytest.mark.parametrize("acceptance", [0.4, 1.0])
+def test_the_dial_does_not_go_past_them(acceptance: float) -> None:
+    with pytest.raises(ValueError, match="is not between"):
+        margin_for(acceptance)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -15,6 +15,7 @@ from mlx_lm.models import llama
 from mlx_lm.models.cache import ChunkedKVCache, KVCache
 from mlx_lm.utils import load_model
 
+from engine.bench import words
 from engine.decode.loop import Silence, Task, generate
 from engine.decode.sample import Chooser
 from engine.errors import ModelError
@@ -25,7 +26,6 @@ from engine.model.plain import PlainTarget
 from engine.telemetry import Counters
 from engine.types import Sampling
 from engine.writing import blank_conversation
-from tests import words
 from tests.checkpoints import Kind, build
 
 TOKENS = mx.array([[70, 81, 92, 75, 66, 90, 101, 80, 77]])

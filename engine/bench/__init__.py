@@ -1,0 +1,1 @@
+"""The benchmark: models of known acceptance, timed arms, pages. `foreword bench` runs it."""
