@@ -15,6 +15,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from engine.errors import EngineError
+from engine.parts import parts_of
 from engine.terminal import Engine, Printer, ReportedError
 from engine.types import MAX_DEPTH, ErrorReport, HeadInfo, Message, ModelInfo, MtpWish, Reply, Request, SamplingChoice
 
@@ -238,10 +239,15 @@ def _bench(args: argparse.Namespace) -> int:
 
 
 def reply_json(reply: Reply) -> dict[str, Any]:
-    """A reply as published: figures are None where there was nothing to measure. Keys are only ever added."""
+    """A reply as published: `text` as the model wrote it, then its parts. Figures are None where there was nothing to
+    measure. Keys are only ever added."""
     stats = reply.stats
+    parts = parts_of(reply.text, reply.opened_thinking)
     return {
         "text": reply.text,
+        "thought": "".join(part.text for part in parts if part.kind == "thought") or None,
+        "answer": "".join(part.text for part in parts if part.kind == "text"),
+        "tool_calls": [{"name": call.name, "arguments": call.arguments} for part in parts for call in part.calls or ()],
         "tokens": list(reply.tokens),
         "finish_reason": reply.finish_reason,
         "notice": reply.notice or None,

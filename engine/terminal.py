@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from types import FrameType, TracebackType
 
 from engine.errors import EngineError
+from engine.parts import Kind, Part, ReplyReader
 from engine.types import (
     Benched,
     BenchProgress,
@@ -44,32 +45,46 @@ class Printer:
         self._noted = False
         self._styled = sys.stdout.isatty()
         self._at_line_start = True
+        self.begin(opened_thinking=False)
+
+    def begin(self, opened_thinking: bool) -> None:
+        """A reply begins, with `opened_thinking` inside a thought."""
+        self._reader = ReplyReader(opened_thinking)
+        self._kind: Kind = "text"
 
     def text(self, text: str) -> None:
-        """On a terminal a thought is dim; its tags are single tokens, so they are never cut."""
+        """The next piece. On a terminal thoughts and tool calls are dim; a file gets all as it was written."""
+        if not self._styled:
+            self._write(text)
+            return
+        for part in self._reader.feed(text):
+            self._show(part)
+
+    def end_line(self) -> None:
+        """The reply is over: what the terminal held back, and a line end where there is none."""
+        self.clear_note()
+        if self._styled:
+            for part in self._reader.finish():
+                self._show(part)
+            self._show(Part("text", ""))
+        if not self._at_line_start:
+            self._write("\n")
+
+    def _show(self, part: Part) -> None:
+        if part.kind != self._kind:
+            apart = "" if self._at_line_start or not part.text else "\n"
+            apart += "\n" if self._kind == "thought" and part.text else ""
+            self._write(apart + (self._NORMAL if part.kind == "text" else self._DIM))
+            self._kind = part.kind
+        self._write(part.text.translate(self._CONTROLS))
+
+    def _write(self, text: str) -> None:
         if not text or self._quiet:
             return
         self.clear_note()
-        self._at_line_start = text.endswith("\n")
-        if self._styled:
-            text = text.translate(self._CONTROLS)
-            text = text.replace("<think>", self._DIM + "<think>").replace("</think>", "</think>" + self._NORMAL)
+        self._at_line_start = text.removesuffix(self._NORMAL).removesuffix(self._DIM).endswith("\n")
         sys.stdout.write(text)
         sys.stdout.flush()
-
-    def begin_thought(self) -> None:
-        """The prompt has opened a thought, so the reply begins inside it without a tag."""
-        if self._styled and not self._quiet:
-            self.clear_note()
-            sys.stdout.write(self._DIM)
-
-    def end_line(self) -> None:
-        self.clear_note()
-        if not self._at_line_start:
-            self.text("\n")
-        if self._styled and not self._quiet:
-            sys.stdout.write(self._NORMAL)
-            sys.stdout.flush()
 
     def note(self, note: str) -> None:
         """Show a line that the next one or the reply replaces."""
@@ -137,8 +152,8 @@ class Engine:
         with _interrupt_calls(lambda: self._worker.stop(request.id)):
             for event in self._events:
                 match event:
-                    case Started(opened_thinking=True):
-                        printer.begin_thought()
+                    case Started(opened_thinking=opened):
+                        printer.begin(opened)
                     case PrefillProgress(done=done, total=total, reused=reused) if total > reused:
                         printer.note(f"Reading your message… {(done - reused) / (total - reused):.0%}")
                     case TextDelta(text=text):

@@ -307,6 +307,7 @@ class Reply:
     `tokens` are the generated ids, an end token included; `text` is what is shown. `reused_tokens` of the
     `prompt_tokens` came from an earlier turn. `prefill_ms` ends with the first token, `decode_ms` starts there.
     `notice` is for people, where a reply was ended for a reason that `finish_reason` does not give.
+    `opened_thinking`: the prompt itself opened a thought, so `text` begins inside one without a tag.
     """
 
     text: str
@@ -320,6 +321,7 @@ class Reply:
     stats: Snapshot
     decision: Decision
     notice: str = ""
+    opened_thinking: bool = False
 
 
 @dataclass(frozen=True)

@@ -165,6 +165,7 @@ class ReplyWriter:
             decode_ms=stats.decode_ms,
             stats=stats,
             decision=self._decision,
+            opened_thinking=self._prompt.opened_thinking,
         )
 
     def _show(self, text: str, tokens: int) -> None:

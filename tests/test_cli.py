@@ -30,6 +30,7 @@ ROOT = Path(__file__).parents[1]
 COMMAND = [sys.executable, "-c", "import sys; from app.__main__ import main; sys.exit(main())"]
 
 PUBLISHED = {
+    *("thought", "answer", "tool_calls"),
     *(
         "text",
         "tokens",
@@ -375,17 +376,38 @@ def test_a_chat_in_the_terminal(model: str) -> None:
         assert screen.process.wait(30) == 0
 
 
-def test_a_thought_is_dim_on_a_terminal_and_control_codes_are_left_out(
+def test_thoughts_and_tool_calls_are_dim_on_a_terminal_and_control_codes_are_left_out(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    call = '<tool_call>{"name": "f", "arguments": {}}</tool_call>'
+    printer = Printer()
+    printer.begin(opened_thinking=True)
+    for piece in ("plan", "</th", "ink>", "Hi\x1b[31m\x07 <think>", call, "more <th"):
+        printer.text(piece)
+    printer.end_line()
+    dim, normal = "\x1b[2m", "\x1b[0m"
+    assert capsys.readouterr().out == f"{dim}plan\n\n{normal}Hi[31m <think>\n{dim}{call}\n{normal}more <th\n"
+
+
+def test_a_thought_that_is_cut_off_leaves_the_terminal_as_it_was(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     printer = Printer()
-    printer.begin_thought()
-    for piece in ("plan", "</think>", "Hi\x1b[31m\x07 <think>", "more"):
+    printer.begin(opened_thinking=False)
+    printer.text("<think>plan</th")
+    printer.end_line()
+    assert capsys.readouterr().out == "\x1b[2mplan</th\x1b[0m\n"
+
+
+def test_a_file_gets_what_the_model_wrote(capsys: pytest.CaptureFixture[str]) -> None:
+    printer = Printer()
+    printer.begin(opened_thinking=False)
+    for piece in ("<think>plan</th", "ink>Hi"):
         printer.text(piece)
     printer.end_line()
-    dim, normal = "\x1b[2m", "\x1b[0m"
-    assert capsys.readouterr().out == f"{dim}plan</think>{normal}Hi[31m {dim}<think>more\n{normal}"
+    assert capsys.readouterr().out == "<think>plan</think>Hi\n"
 
 
 def test_ctrl_c_ends_a_reply_and_keeps_what_was_written(model: str) -> None:

@@ -40,11 +40,13 @@ class Rule:
 ENGINE = {
     "engine.types": (),
     "engine.errors": ("engine.types",),
+    "engine.tool_calls": (),
+    "engine.parts": ("engine.tool_calls",),
     "engine.device": ("engine.types", "engine.errors"),
     "engine.telemetry": ("engine.types", "engine.errors"),
     "engine.decode": ("engine.types", "engine.errors", "engine.telemetry"),
     "engine.model": (
-        *("engine.types", "engine.errors"),
+        *("engine.types", "engine.errors", "engine.parts"),
         *("engine.decode.cache", "engine.decode.rotating", "engine.decode.state"),
     ),
     "engine.library": ("engine.types", "engine.errors", "engine.device", "engine.model.capability"),
@@ -78,7 +80,7 @@ ENGINE = {
         *("engine.decode", "engine.model", "engine.library", "engine.measure", "engine.policy"),
         *("engine.trials", "engine.inspection"),
     ),
-    "engine.terminal": ("engine.types", "engine.errors", "engine.worker"),
+    "engine.terminal": ("engine.types", "engine.errors", "engine.parts", "engine.worker"),
     "engine.cli": ("engine",),
 }
 
@@ -86,11 +88,11 @@ RULES = [
     Rule("the engine runs without a window", inside=("engine",), forbids=(*QT, "app")),
     Rule("the window never touches MLX", inside=("app",), forbids=(*MLX, "transformers")),
     Rule(
-        "the window knows the engine by its plain types; bridge and main alone see both worlds",
+        "the window knows the engine by plain types and by how a reply is read; bridge and main alone see both worlds",
         inside=("app",),
         outside=("app.bridge", "app.main", "app.__main__"),
         forbids=("engine",),
-        allows=("engine.types", "engine.errors"),
+        allows=("engine.types", "engine.errors", "engine.parts", "engine.tool_calls"),
     ),
     Rule(
         "the entry hands over to the command line and knows no more of the engine",
@@ -103,14 +105,17 @@ RULES = [
         "text is read and cut into segments without Qt",
         inside=(
             *("app.render.grammar", "app.render.segments", "app.render.mend"),
-            *("app.render.thinking", "app.render.links"),
+            "app.render.links",
         ),
         forbids=QT,
     ),
     Rule("chats and rendering know no views", inside=("app.chats", "app.render"), forbids=("app.views",)),
     Rule(
         "what crosses threads holds no arrays, and the library needs none",
-        inside=("engine.types", "engine.errors", "engine.telemetry", "engine.library"),
+        inside=(
+            *("engine.types", "engine.errors", "engine.telemetry", "engine.library"),
+            *("engine.parts", "engine.tool_calls"),
+        ),
         forbids=MLX,
     ),
     Rule(

@@ -1,4 +1,4 @@
-"""Growing Markdown as a list of segments: prose, made of top-level blocks, and fenced code.
+"""Growing Markdown as a list of segments: prose, made of top-level blocks, fenced code, and tool calls.
 
 A block is settled when a later block has begun on a complete line: nothing that follows can change it, so it is
 never parsed again. Only the unsettled tail is, and an open fence is not even that: its lines are read one by one.
@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from app.render.grammar import LINE_END, Block, References, blocks
 from app.render.mend import mended
+from engine.tool_calls import ToolCall
 
 # An unfinished last line of nothing but signs may yet become a fence, a rule, a heading, a list or a table. Shown at
 # once it would make the text jump: two hyphens turn the line above them into a heading.
@@ -45,7 +46,15 @@ class Code:
     source: str = ""
 
 
-Segment = Prose | Code
+@dataclass
+class Call:
+    """The markup of a tool call. `calls` is None while it is being written, empty where it cannot be read."""
+
+    source: str = ""
+    calls: tuple[ToolCall, ...] | None = None
+
+
+Segment = Prose | Code | Call
 
 
 class GrowingText:
@@ -76,6 +85,19 @@ class GrowingText:
         self._pieces.append(text)
         self._tail += text
         return self._read(final=False)
+
+    def feed_call(self, markup: str, calls: tuple[ToolCall, ...] | None) -> int:
+        """Take the next piece of a tool call's markup; `calls` comes with the last one."""
+        first_changed = self._read(final=True)
+        last = self.segments[-1] if self.segments else None
+        if not isinstance(last, Call) or last.calls is not None:
+            last = Call()
+            self.segments.append(last)
+        self._pieces.append(markup)
+        last.source += markup
+        last.calls = calls
+        self._settle()
+        return min(first_changed, len(self.segments) - 1)
 
     def finish(self) -> int:
         """No more text comes: nothing is held back any longer."""

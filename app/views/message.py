@@ -23,12 +23,13 @@ from app import theme
 from app.render.code import CodeCard
 from app.render.page_text import PageText, wrap_mode
 from app.render.prose import ProseView
-from app.render.segments import Code, GrowingText, Prose, Segment
-from app.render.thinking import Thinking
+from app.render.segments import Call, Code, GrowingText, Prose, Segment
+from app.views.call import CallView
 from app.views.figures import figures
 from app.views.footer import ReplyFooter
 from app.views.notice import FailureCard, QuietLine
 from app.views.thought import Thought
+from engine.parts import Part, ReplyReader, joined
 from engine.types import ErrorReport, Reply
 
 BUBBLE_WIDTH = 520
@@ -38,7 +39,8 @@ FASTEST_MS, SLOWEST_MS = 33, 250
 TICK_MS = 7  # what drawing may take at once, so that laying out and painting fit into a frame of 16 ms
 CHUNK = 250  # characters
 
-SegmentView = ProseView | CodeCard
+SegmentView = ProseView | CodeCard | CallView
+VIEWS: dict[type[Segment], type[SegmentView]] = {Prose: ProseView, Code: CodeCard, Call: CallView}
 
 
 class UserTurn(QWidget):
@@ -154,11 +156,11 @@ class ReplyView(QWidget):
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.setMinimumWidth(1)  # what stands in it adapts, and must not keep the window wide
         self._empty = True
-        self._thinking = Thinking()
+        self._reader = ReplyReader()
         self._began_thinking: float | None = None
         self._thought_seconds: float | None = None
         self._thoughts: list[str] = []
-        self._answers: list[str] = []
+        self._answers: list[Part] = []
         self._ended = False
         self._growing = GrowingText()
         self._drawn_thoughts = 0
@@ -191,12 +193,12 @@ class ReplyView(QWidget):
 
     def begin(self, opened_thinking: bool = False) -> None:
         """Nothing has come yet. `opened_thinking`: the text will begin inside a thought, without a tag."""
-        self._thinking = Thinking(opened_thinking)
+        self._reader = ReplyReader(opened_thinking)
 
     def append(self, text: str) -> None:
         """The next piece of the reply."""
         self._empty = False
-        self._take(*self._thinking.feed(text))
+        self._take(self._reader.feed(text))
         self._time_thought()
         self._schedule(self._interval)
 
@@ -244,8 +246,8 @@ class ReplyView(QWidget):
             self._ending.button.hide()
 
     def source(self) -> str:
-        """The reply as Markdown, without the thinking: what Copy copies."""
-        return "".join(self._answers)
+        """The reply as Markdown, without thinking and tool calls: what Copy copies."""
+        return "".join(part.text for part in self._answers if part.kind == "text")
 
     def thought(self) -> str:
         """The thinking before the reply."""
@@ -264,18 +266,22 @@ class ReplyView(QWidget):
     def _end(self) -> None:
         if not self._ended:
             self._ended = True
-            self._take(*self._thinking.finish())
+            self._take(self._reader.finish())
             self._schedule(0)
 
-    def _take(self, thought: str, answer: str) -> None:
-        if thought:
-            self._thoughts.append(thought)
-        for at in range(0, len(answer), CHUNK):
-            self._answers.append(answer[at : at + CHUNK])
+    def _take(self, parts: list[Part]) -> None:
+        for part in parts:
+            if part.kind == "thought":
+                self._thoughts.append(part.text)
+            elif part.kind == "call":
+                self._answers.append(part)
+            else:
+                pieces = (part.text[at : at + CHUNK] for at in range(0, len(part.text), CHUNK))
+                self._answers += [Part("text", piece) for piece in pieces]
 
     def _time_thought(self) -> None:
         """Time the thinking, unless it came in one piece: then it is read from an old chat."""
-        if self._thinking.state == "thought":
+        if self._reader.thinking:
             self._began_thinking = self._began_thinking or monotonic()
         elif self._began_thinking is not None and self._thought_seconds is None:
             self._thought_seconds = monotonic() - self._began_thinking
@@ -351,17 +357,22 @@ class ReplyView(QWidget):
         if self._thought is None:
             return
         self._thought.append(fresh)
-        if self._ended or self._thinking.state != "thought":
-            self._thought.finish(self._thought_seconds, complete=self._thinking.state != "thought")
+        if self._ended or not self._reader.thinking:
+            self._thought.finish(self._thought_seconds, complete=not self._reader.thinking)
             self._thought.setVisible(bool(self.thought().strip()))  # some models open a thought to leave it empty
 
     def _draw_answer(self) -> None:
         """Draw at most `CHUNK` characters more, and the end if nothing follows them."""
-        fresh: list[str] = []
-        while self._drawn_answers < len(self._answers) and sum(map(len, fresh)) < CHUNK:
-            fresh.append(self._answers[self._drawn_answers])
+        first = len(self._growing.segments)
+        begin, size = self._drawn_answers, 0
+        while self._drawn_answers < len(self._answers) and size < CHUNK:
+            size += len(self._answers[self._drawn_answers].text)
             self._drawn_answers += 1
-        first = self._growing.feed("".join(fresh)) if fresh else len(self._growing.segments)
+        for part in joined(self._answers[begin : self._drawn_answers]):
+            if part.kind == "call":
+                first = min(first, self._growing.feed_call(part.text, part.calls))
+            else:
+                first = min(first, self._growing.feed(part.text))
         at_end = self._ended and self._drawn_answers == len(self._answers)
         if at_end:
             first = min(first, self._growing.finish())
@@ -376,7 +387,7 @@ class ReplyView(QWidget):
                     view.link(self._growing.references)
 
     def _draw_segment(self, index: int, segment: Segment) -> None:
-        wanted = CodeCard if isinstance(segment, Code) else ProseView
+        wanted = VIEWS[type(segment)]
         if index < len(self._views) and not isinstance(self._views[index], wanted):
             self._drop_views(index)
         if index == len(self._views):
@@ -388,6 +399,8 @@ class ReplyView(QWidget):
         view = self._views[index]
         if isinstance(segment, Code) and isinstance(view, CodeCard):
             view.show_code(segment.code, segment.language, segment.closed)
+        elif isinstance(segment, Call) and isinstance(view, CallView):
+            view.show_call(segment.source, segment.calls)
         elif isinstance(segment, Prose) and isinstance(view, ProseView):
             view.show_blocks(segment.blocks, self._growing.references)
 
@@ -409,7 +422,7 @@ class ReplyView(QWidget):
     # -------------------------------------------------------------- the stream cursor and the footer
 
     def _place_cursor(self) -> None:
-        shown = self.writing and self._thinking.state != "thought"
+        shown = self.writing and not self._reader.thinking
         self.cursor_mark.setVisible(shown)
         if not shown:
             return

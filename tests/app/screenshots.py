@@ -17,6 +17,7 @@ from app import theme
 from app.bridge import Bridge
 from app.main import application, build
 from app.settings import Settings
+from app.views.call import CallView
 from app.views.window import Window
 from engine.types import Mode, Snapshot
 from tests.app.scripted_worker import ScriptedWorker, model_info
@@ -41,6 +42,12 @@ def top_words(path: str, small: set[str], n: int = 3):
 | winter | 19 | 0.6 % |
 
 *Harbour* leads by a wide margin, and it seldom stands alone: in most places it comes with a ship that is late or"""
+
+CALLING = """I should look it up.
+
+<tool_call>
+{"name": "get_weather", "arguments": {"city": "Paris", "days": 3}}
+</tool_call>"""
 
 
 class Studio:
@@ -117,6 +124,11 @@ def main(folder: Path) -> None:
         studio.take("sampling")
         studio.window.inspector.show_tab(2)
         studio.take("instructions")
+        studio.session.new_chat()
+        studio.ask("What is the weather in Paris?", CALLING, "mtp", 61.0)
+        studio.ask("Try once more.", CALLING.split("\n\n")[-1].replace('"city"', "city"), "mtp", 61.0)
+        studio.window.findChildren(CallView)[0].line.click()
+        studio.take("tool-calls")
         studio.window.inspector.show_tab(0)
         for number in range(12):
             studio.ask(f"And letter {number + 1}?", FIRST, "mtp", 61.0)

@@ -14,6 +14,7 @@ from pytestqt.qtbot import QtBot
 from app import theme
 from app.render.code import CodeCard
 from app.render.prose import ProseView
+from app.views.call import CallView
 from app.views.figures import duration, figures
 from app.views.message import BUBBLE_WIDTH, ReplyView, UserTurn
 from app.views.thought import Thought
@@ -251,6 +252,72 @@ def test_th05_an_answer_without_tags_is_an_answer(reply: ReplyView) -> None:
     reply.flush()
     assert shown(reply) == ["Hello"]
     assert reply.findChildren(Thought) == []
+
+
+# ------------------------------------------------------------------ tool calls
+
+CALL = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Paris"}}\n</tool_call>'
+
+
+def calls_of(reply: ReplyView) -> list[CallView]:
+    return sorted(reply.findChildren(CallView), key=lambda view: view.y())
+
+
+@pytest.mark.parametrize("size", [1, 7, 500])
+def test_tl01_a_tool_call_is_one_quiet_line_between_the_texts_and_never_shows_its_markup(
+    qtbot: QtBot, reply: ReplyView, size: int
+) -> None:
+    write(reply, f"Before *it*.\n\n{CALL}\n\nAfter it.\n{CALL}", size)
+    reply.finish()
+    reply.flush()
+    QApplication.processEvents()
+    assert shown(reply) == ["Before it.", "After it."]
+    first, second = calls_of(reply)
+    assert first.words == second.words == "Tool call: get_weather"
+    assert segment_views(reply)[0].y() < first.y() < segment_views(reply)[1].y() < second.y()
+    assert reply.source() == "Before *it*.\n\n\n\nAfter it.\n"
+    qtbot.mouseClick(first.line, Qt.MouseButton.LeftButton)
+    assert first.body == '{\n  "city": "Paris"\n}'
+    qtbot.mouseClick(first.line, Qt.MouseButton.LeftButton)
+    assert first.body == ""
+
+
+def test_tl03_a_call_that_cannot_be_read_shows_what_the_model_wrote_and_the_reply_goes_on(reply: ReplyView) -> None:
+    write(reply, "<tool_call>{nonsense}</tool_call>\nWell.")
+    reply.finish()
+    reply.flush()
+    (call,) = calls_of(reply)
+    assert call.words == "Tool call that cannot be read"
+    assert call.body == "<tool_call>{nonsense}</tool_call>"
+    assert shown(reply)[-1] == "Well."
+
+
+def test_tl03_a_call_that_is_cut_off_is_kept(reply: ReplyView) -> None:
+    write(reply, '<tool_call>{"name": "get_weather", "argum')
+    reply.mark("stopped")
+    reply.flush()
+    (call,) = calls_of(reply)
+    assert call.words == "Tool call that cannot be read: get_weather"
+    assert call.body == '<tool_call>{"name": "get_weather", "argum'
+
+
+def test_tl06_a_long_call_shows_that_it_grows(reply: ReplyView) -> None:
+    write(reply, '<tool_call>{"name": "save", "arguments": {"text": "', size=100)
+    seen = set()
+    for _ in range(10):
+        write(reply, "word " * 30, size=150)
+        (call,) = calls_of(reply)
+        assert call.words.startswith("Calling save…")
+        seen.add(call.words)
+    assert len(seen) == 10
+
+
+def test_a_call_in_a_code_block_is_code(reply: ReplyView) -> None:
+    write(reply, f"```\n{CALL}\n```\n")
+    reply.finish()
+    reply.flush()
+    assert calls_of(reply) == []
+    assert shown(reply) == [CALL]
 
 
 def test_a_thought_left_empty_shows_nothing(reply: ReplyView) -> None:

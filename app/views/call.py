@@ -1,0 +1,106 @@
+"""A tool call in a reply, folded under one quiet line: its markup is for machines."""
+
+from __future__ import annotations
+
+import json
+from math import ceil
+
+from PySide6.QtCore import QRectF
+from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QVBoxLayout, QWidget
+
+from app.render.buttons import QuietButton
+from app.render.code import CodeCard
+from app.views.notice import QuietLine
+from engine.tool_calls import ToolCall, name_so_far
+
+NOT_CALLED = "Foreword has no tools, so nothing was called."
+UNREADABLE = "This call is cut off or malformed. It is shown as the model wrote it."
+
+
+class CallView(QWidget):
+    """One line that names the tool; a click shows its arguments. A call that cannot be read shows itself."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        self._source = ""
+        self._calls: tuple[ToolCall, ...] | None = None
+        self._body: CodeCard | None = None
+        self._remark: QuietLine | None = None
+        self.line = QuietButton("chevron-right", "Show the tool call", "Calling a tool…", flush=True, colour="text3")
+        self.line.setCheckable(True)
+        self.line.toggled.connect(self._fold)
+        across = QHBoxLayout()
+        across.setContentsMargins(0, 0, 0, 0)
+        across.addWidget(self.line)
+        across.addStretch(1)
+        self._column = QVBoxLayout(self)
+        self._column.setContentsMargins(0, 0, 0, 0)
+        self._column.setSpacing(8)
+        self._column.addLayout(across)
+
+    @property
+    def words(self) -> str:
+        """What the line says."""
+        return self.line.text()
+
+    @property
+    def body(self) -> str:
+        """What is unfolded: the arguments, or the markup of a call that cannot be read; empty while it is folded."""
+        return self._body.code() if self._body is not None and self.line.isChecked() else ""
+
+    def show_call(self, source: str, calls: tuple[ToolCall, ...] | None) -> None:
+        """Show a call as it stands: its markup so far, and what was read of it once it is complete."""
+        self._source, self._calls = source, calls
+        if calls == ():
+            self.line.setChecked(True)
+        self._say()
+        self._show_body()
+
+    def end(self) -> QRectF:
+        """Where the line ends, in this widget's coordinates."""
+        return QRectF(self.line.geometry())
+
+    def restyle(self) -> None:
+        """Take the colours and the text size of the current theme."""
+        self._say()
+        if self._body is not None:
+            self._body.restyle()
+
+    def _fold(self, opened: bool) -> None:
+        if self._body is None or self._remark is None:
+            self._body, self._remark = CodeCard(), QuietLine("")
+            self._column.addWidget(self._body)
+            self._column.addWidget(self._remark)
+        self._body.setVisible(opened)
+        self._remark.setVisible(opened)
+        self._show_body()
+        self._say()
+
+    def _show_body(self) -> None:
+        if self._body is None or self._remark is None or not self.line.isChecked():
+            return
+        if self._calls:
+            self._remark.setText(NOT_CALLED)
+            self._body.show_code("\n".join(_written(call) for call in self._calls), "json", closed=True)
+        else:
+            self._remark.setText("" if self._calls is None else UNREADABLE)
+            self._body.show_code(self._source.strip("\n"), "", closed=self._calls is not None)
+
+    def _say(self) -> None:
+        if self._calls is None:
+            # The size moves on, so that a long call does not look like a standstill.
+            size = f"{ceil(len(self._source) / 100) * 100:,} characters"
+            words = f"Calling {name_so_far(self._source) or 'a tool'}… {size}"
+        elif self._calls:
+            names = ", ".join(call.name for call in self._calls)
+            words = f"Tool call{'s' if len(self._calls) > 1 else ''}: {names}"
+        else:
+            name = name_so_far(self._source)
+            words = f"Tool call that cannot be read{f': {name}' if name else ''}"
+        chevron, name = ("chevron-down", "Hide") if self.line.isChecked() else ("chevron-right", "Show")
+        self.line.say(chevron, f"{words}. {name} the tool call", words)
+
+
+def _written(call: ToolCall) -> str:
+    return json.dumps(call.arguments, indent=2, ensure_ascii=False)
