@@ -17,7 +17,18 @@ from typing import TYPE_CHECKING, Any
 from engine.errors import EngineError
 from engine.parts import parts_of
 from engine.terminal import Engine, Printer, ReportedError
-from engine.types import MAX_DEPTH, ErrorReport, HeadInfo, Message, ModelInfo, MtpWish, Reply, Request, SamplingChoice
+from engine.types import (
+    MAX_DEPTH,
+    ErrorReport,
+    HeadInfo,
+    Message,
+    ModelInfo,
+    MtpWish,
+    Reply,
+    Request,
+    SamplingChoice,
+    UsedSampling,
+)
 
 if TYPE_CHECKING:
     from engine.inspection import Inspection
@@ -68,7 +79,12 @@ def _parser() -> argparse.ArgumentParser:
     add("--top-k", metavar="N", type=int, help="choose among the N likeliest tokens")
     add("--top-p", metavar="F", type=float, help="choose among the likeliest tokens that make up this share")
     add("--min-p", metavar="F", type=float, help="drop tokens less likely than this share of the likeliest")
-    add("--repetition-penalty", metavar="F", type=float, help="1 is off")
+    add("--repetition-penalty", metavar="F", type=float, help="make tokens of the window less likely; 1 is off")
+    add("--presence-penalty", metavar="F", type=float, help="taken from the score of tokens of the window; 0 is off")
+    add("--frequency-penalty", metavar="F", type=float, help="the same for each time a token occurs; 0 is off")
+    add("--repetition-window", metavar="N", type=int, help="how many tokens the penalties look back on (default: 64)")
+    add("--logit-bias", metavar="ID=F", type=_bias, action="append", help="add F to a token's score (repeatable)")
+    add("--ban", metavar="ID", type=int, action="append", help="never choose this token (repeatable)")
     add("--max-tokens", metavar="N", type=_max_tokens, default=-1, help="end the reply after N tokens")
     add("--stop", metavar="S", action="append", default=[], help="end the reply at this text (repeatable)")
     add("--mtp", choices=("auto", "on", "off"), default="auto", help="whether to read ahead (default: auto)")
@@ -112,6 +128,14 @@ def _max_tokens(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of tokens, 1 or more")
     return int(text)
+
+
+def _bias(text: str) -> tuple[int, float]:
+    id, _, value = text.partition("=")
+    try:
+        return int(id), float(value)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a token's id and a number, as in 42=-1.5") from None
 
 
 def _kv_from(text: str) -> int:
@@ -177,6 +201,11 @@ def _generate(args: argparse.Namespace) -> int:
         top_p=args.top_p,
         min_p=args.min_p,
         repetition_penalty=args.repetition_penalty,
+        presence_penalty=args.presence_penalty,
+        frequency_penalty=args.frequency_penalty,
+        repetition_window=args.repetition_window,
+        logit_bias=None if args.logit_bias is None else tuple(args.logit_bias),
+        banned=None if args.ban is None else tuple(args.ban),
     )
     partial: Reply | None = None
     try:
@@ -252,6 +281,7 @@ def reply_json(reply: Reply) -> dict[str, Any]:
         "finish_reason": reply.finish_reason,
         "notice": reply.notice or None,
         "seed": reply.seed,
+        "sampling": sampling_json(reply.sampling),
         "prompt_tokens": reply.prompt_tokens,
         "prefill_ms": reply.prefill_ms,
         "decode_ms": reply.decode_ms,
@@ -266,6 +296,12 @@ def reply_json(reply: Reply) -> dict[str, Any]:
         "tokens_per_round": stats.tokens_per_round,
         "receipt": reply.decision.receipt.to_json(),
     }
+
+
+def sampling_json(used: UsedSampling) -> dict[str, Any]:
+    """Each setting that a reply was written with, and whether the user, the model or nobody (neutral) set it."""
+    values = asdict(used.values)
+    return {name: {"value": values[name], "set_by": source} for name, source in used.set_by.items()}
 
 
 def error_json(report: ErrorReport, partial: Reply | None) -> dict[str, Any]:

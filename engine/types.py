@@ -6,6 +6,7 @@ command line and a test read the same words. Durations are milliseconds, sizes b
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
@@ -20,12 +21,17 @@ MAX_DEPTH = 5
 """Most drafts a round may hold. Past five rows every chip we know pays more for the check than it can win."""
 
 
+SetBy = Literal["user", "model", "neutral"]
+"""Who decided a sampling setting: the person, the model's own recommendation, or neither (it is then off)."""
+
+
 @dataclass(frozen=True)
 class Sampling:
     """How the next token is chosen. The neutral value of each field switches it off.
 
-    Applied in this order to the target's and to the head's logits alike: repetition penalty, temperature, top-k,
-    top-p, min-p. The order is the one that published `generation_config.json` values are meant for.
+    Applied in this order to the target's and to the head's logits alike: logit bias and the listed tokens, repetition
+    penalty, presence and frequency penalty, temperature, top-k, top-p, min-p. The order is the one that published
+    `generation_config.json` values are meant for. `engine/sampling.py` has the ranges.
     """
 
     temperature: float = 0.0
@@ -33,31 +39,60 @@ class Sampling:
     top_k: int = 0
     """Keep the k likeliest tokens; 0 keeps all."""
     top_p: float = 1.0
-    """Keep the smallest set of likeliest tokens whose probabilities reach this sum; 1 keeps all."""
+    """Keep the smallest set of likeliest tokens whose probabilities reach this sum; 1 keeps all. 0 is refused: some
+    programs read it as off, others as the likeliest token alone."""
     min_p: float = 0.0
     """Drop tokens less likely than this share of the likeliest one; 0 keeps all."""
     repetition_penalty: float = 1.0
-    """Divides positive and multiplies negative logits of tokens seen in the window; 1 is off."""
+    """Divides positive and multiplies negative logits of tokens seen in the window; 1 is off, and 0 is read as 1."""
+    presence_penalty: float = 0.0
+    """Taken from the logit of every token seen in the window; 0 is off."""
+    frequency_penalty: float = 0.0
+    """Taken from a token's logit once for each time it is seen in the window; 0 is off."""
     repetition_window: int = 64
-    """How many of the latest tokens, prompt included, the repetition penalty looks back on."""
+    """How many of the latest tokens, prompt included, the three penalties look back on; 0 switches them off."""
+    logit_bias: tuple[tuple[int, float], ...] = ()
+    """What is added to the logits of single tokens: pairs of a token's id and a number."""
+    banned: tuple[int, ...] = ()
+    """Ids of tokens that are never chosen."""
+    allowed: tuple[int, ...] = ()
+    """If there are any, nothing but these ids is ever chosen."""
+
+
+@dataclass(frozen=True)
+class UsedSampling:
+    """What a reply was written with, and who decided each setting, by the names of `Sampling`'s fields."""
+
+    values: Sampling = Sampling()
+    set_by: Mapping[str, SetBy] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class SamplingChoice:
-    """What a person set; None leaves a field to the model's own recommendation."""
+    """What a person set, or what a model recommends; None leaves a field open."""
 
     temperature: float | None = None
     top_k: int | None = None
     top_p: float | None = None
     min_p: float | None = None
     repetition_penalty: float | None = None
+    presence_penalty: float | None = None
+    frequency_penalty: float | None = None
     repetition_window: int | None = None
+    logit_bias: tuple[tuple[int, float], ...] | None = None
+    banned: tuple[int, ...] | None = None
+    allowed: tuple[int, ...] | None = None
 
-    def over(self, defaults: Sampling) -> Sampling:
-        """The settings to use: every field set here, the rest from `defaults`."""
-        chosen = {f.name: getattr(self, f.name) for f in fields(self)}
-        base = {f.name: getattr(defaults, f.name) for f in fields(defaults)}
-        return Sampling(**{name: base[name] if value is None else value for name, value in chosen.items()})
+    def over(self, recommended: SamplingChoice) -> UsedSampling:
+        """The settings to use: every field that a person set here, then what the model recommends, else neutral."""
+        values: dict[str, Any] = {}
+        set_by: dict[str, SetBy] = {}
+        for name in (f.name for f in fields(self)):
+            mine, models = getattr(self, name), getattr(recommended, name)
+            set_by[name] = "user" if mine is not None else "model" if models is not None else "neutral"
+            if set_by[name] != "neutral":
+                values[name] = models if mine is None else mine
+        return UsedSampling(Sampling(**values), set_by)
 
 
 @dataclass(frozen=True)
@@ -237,13 +272,14 @@ class Decision:
 
 @dataclass(frozen=True)
 class ModelInfo:
-    """A loaded model as the window shows it. `name` is what people call it, `path` the folder it came from."""
+    """A loaded model as the window shows it. `name` is what people call it, `path` the folder it came from, `defaults`
+    the sampling that it recommends."""
 
     name: str
     path: str
     capability: Capability
     device: Device
-    defaults: Sampling
+    defaults: SamplingChoice
     has_template: bool
 
 
@@ -322,6 +358,7 @@ class Reply:
     decision: Decision
     notice: str = ""
     opened_thinking: bool = False
+    sampling: UsedSampling = UsedSampling()
 
 
 @dataclass(frozen=True)

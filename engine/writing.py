@@ -14,9 +14,10 @@ from engine.decode.conversation import Conversation
 from engine.decode.draft import MtpChain
 from engine.decode.loop import Task, generate
 from engine.decode.quantised import require_quantisable
-from engine.decode.sample import Chooser, fresh_seed, validated
+from engine.decode.sample import Chooser, fresh_seed
 from engine.model.stream import StopStrings, StreamDecoder
 from engine.model.text import ChatText
+from engine.sampling import validated
 from engine.telemetry import Counters
 from engine.types import (
     Decision,
@@ -115,7 +116,9 @@ class ReplyWriter:
         self._emit = emit
         self._prompt = text.encode(request.messages)
         self._seed = fresh_seed() if request.seed is None else request.seed & (2**64 - 1)
-        sampling = validated(request.sampling.over(model.defaults), model.target.vocabulary, model.capability.context)
+        used = request.sampling.over(model.defaults)
+        sampling = validated(used.values, model.target.vocabulary, model.capability.context)
+        self._sampling = replace(used, values=sampling)
         self._task = Task(
             prompt=self._prompt.tokens,
             turn_end=self._prompt.user_end,
@@ -166,6 +169,7 @@ class ReplyWriter:
             stats=stats,
             decision=self._decision,
             opened_thinking=self._prompt.opened_thinking,
+            sampling=self._sampling,
         )
 
     def _show(self, text: str, tokens: int) -> None:

@@ -37,6 +37,7 @@ PUBLISHED = {
         "finish_reason",
         "notice",
         "seed",
+        "sampling",
         "prompt_tokens",
         "prefill_ms",
         "decode_ms",
@@ -150,7 +151,14 @@ def test_json_has_the_published_figures_and_they_agree(generated: Callable[..., 
     assert answer["receipt"]["resolved"] == {"mode": "mtp", "drafter": "mtp_chain", "depth": 3}
 
 
-@pytest.mark.parametrize("sampling", [(), ("--temperature", "0.8", "--top-k", "20", "--top-p", "0.95")])
+@pytest.mark.parametrize(
+    "sampling",
+    [
+        (),
+        ("--temperature", "0.8", "--top-k", "20", "--top-p", "0.95"),
+        ("--temperature", "0.8", "--frequency-penalty", "1.5", "--presence-penalty", "0.5", "--repetition-window", "9"),
+    ],
+)
 def test_a_seed_gives_the_same_tokens_whether_or_not_it_reads_ahead(
     generated: Callable[..., dict[str, Any]], sampling: tuple[str, ...]
 ) -> None:
@@ -162,6 +170,21 @@ def test_a_seed_gives_the_same_tokens_whether_or_not_it_reads_ahead(
 
     plain = tokens("--mtp", "off")
     assert [tokens("--mtp", "on", "--depth", depth) for depth in "135"] == [plain] * 3
+
+
+def test_listed_tokens_are_biased_and_banned(generated: Callable[..., dict[str, Any]]) -> None:
+    first, second = generated("--max-tokens", "2")["tokens"]
+    banned = generated("--max-tokens", "40", "--ban", str(first), "--ban", str(second))
+    assert not {first, second} & set(banned["tokens"])
+    assert generated("--max-tokens", "1", "--logit-bias", f"{second}=100")["tokens"] == [second]
+    assert banned["sampling"]["banned"] == {"value": sorted([first, second]), "set_by": "user"}
+
+
+def test_s08_the_reply_says_who_decided_each_setting(generated: Callable[..., dict[str, Any]]) -> None:
+    used = generated("--max-tokens", "1", "--top-p", "0.9")["sampling"]
+    assert used["temperature"] == {"value": 0.0, "set_by": "model"}, "its generation config says not to sample"
+    assert used["top_p"] == {"value": 0.9, "set_by": "user"}
+    assert used["min_p"] == {"value": 0.0, "set_by": "neutral"}
 
 
 def test_keys_and_values_are_quantised_where_it_says_and_reading_ahead_changes_no_word(

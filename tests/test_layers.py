@@ -44,9 +44,10 @@ ENGINE = {
     "engine.parts": ("engine.tool_calls",),
     "engine.device": ("engine.types", "engine.errors"),
     "engine.telemetry": ("engine.types", "engine.errors"),
+    "engine.sampling": ("engine.types", "engine.errors"),
     "engine.decode": ("engine.types", "engine.errors", "engine.telemetry"),
     "engine.model": (
-        *("engine.types", "engine.errors", "engine.parts"),
+        *("engine.types", "engine.errors", "engine.parts", "engine.sampling"),
         *("engine.decode.cache", "engine.decode.rotating", "engine.decode.state"),
     ),
     "engine.library": ("engine.types", "engine.errors", "engine.device", "engine.model.capability"),
@@ -68,7 +69,7 @@ ENGINE = {
         *("engine.model.capability", "engine.library", "engine.policy"),
     ),
     "engine.writing": (
-        *("engine.types", "engine.errors", "engine.telemetry"),
+        *("engine.types", "engine.errors", "engine.telemetry", "engine.sampling"),
         *("engine.decode", "engine.model"),
     ),
     "engine.probe": (
@@ -114,7 +115,7 @@ RULES = [
         "what crosses threads holds no arrays, and the library needs none",
         inside=(
             *("engine.types", "engine.errors", "engine.telemetry", "engine.library"),
-            *("engine.parts", "engine.tool_calls"),
+            *("engine.parts", "engine.tool_calls", "engine.sampling"),
         ),
         forbids=MLX,
     ),

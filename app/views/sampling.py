@@ -16,7 +16,7 @@ from PySide6.QtWidgets import QFrame, QLineEdit, QScrollArea, QVBoxLayout, QWidg
 from app import theme
 from app.session import Session
 from app.views.controls import Button, Label, Paragraph, explain, row
-from engine.types import SamplingChoice
+from engine.types import Sampling, SamplingChoice
 
 
 @dataclass(frozen=True)
@@ -80,6 +80,14 @@ SAMPLING = (
         *("repetition_penalty", "Repetition penalty", 1.0, 2.0, 1.0, False),
         "Makes tokens that were used lately less likely. 1 is off.",
     ),
+    Quantity(
+        *("presence_penalty", "Presence penalty", -2.0, 2.0, 0.0, False),
+        "Makes tokens that were used lately less likely, however often that was. 0 is off; below 0, more likely.",
+    ),
+    Quantity(
+        *("frequency_penalty", "Frequency penalty", -2.0, 2.0, 0.0, False),
+        "Makes a token less likely each time it is used. 0 is off; below 0, more likely.",
+    ),
 )
 SEED = Quantity(
     *("seed", "Seed", 0, 2**64 - 1, None, True),
@@ -102,7 +110,7 @@ class NumberField(QLineEdit):
         self._value: float | int | None = None
         self.setProperty("kind", "field")
         self.setFont(theme.current().font("ui"))
-        self.setFixedWidth(124)
+        self.setFixedWidth(148)
         self.setAlignment(Qt.AlignmentFlag.AlignRight)
         self.setAccessibleName(quantity.label)
         explain(self, quantity.tooltip)
@@ -216,11 +224,17 @@ class SamplingPanel(QWidget):
         for quantity in SAMPLING:
             field = self.fields[quantity.name]
             field.show_value(getattr(chat.sampling, quantity.name))
-            default = None if info is None else getattr(info.defaults, quantity.name)
-            field.show_default("model’s own" if default is None else f"model: {quantity.write(default)}")
+            field.show_default("model’s own" if info is None else self._default_words(quantity, info.defaults))
         self.fields["seed"].show_value(chat.seed)
         self.fields["max_tokens"].show_value(chat.max_tokens)
         self._refresh_reset()
+
+    def _default_words(self, quantity: Quantity, recommended: SamplingChoice) -> str:
+        """What an empty field amounts to, and whether the model says so."""
+        value = getattr(recommended, quantity.name)
+        if value is None:
+            return quantity.write(getattr(Sampling(), quantity.name))
+        return f"{quantity.write(value)} from the model"
 
     def _refresh_reset(self) -> None:
         chat = self._session.current

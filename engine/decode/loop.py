@@ -14,7 +14,7 @@ from engine.decode.conversation import Conversation
 from engine.decode.draft import Target
 from engine.decode.quantised import quantise
 from engine.decode.round import Decoder
-from engine.decode.sample import Chooser
+from engine.decode.sample import NOTHING, Chooser
 from engine.errors import RequestError
 from engine.telemetry import Counters
 from engine.types import FinishReason, KVQuantisation, RoundStats
@@ -178,12 +178,11 @@ def _prefill(
 
 
 def _seen(chooser: Chooser, prompt: Sequence[int], newest: mx.array | None) -> mx.array | None:
-    """The latest tokens as the chooser wants them, `[1, window]`. A short prompt is filled up with its own first
-    token, which looking back twice does not change."""
+    """The latest tokens as the chooser wants them, `[1, window]`."""
     if not chooser.window:
         return None
     recent = list(prompt[-chooser.window :])
-    recent = recent[:1] * (chooser.window - len(recent)) + recent
+    recent = [NOTHING] * (chooser.window - len(recent)) + recent
     seen = mx.array([recent], dtype=mx.int32)
     return seen if newest is None else mx.concatenate([seen, newest], axis=1)[:, 1:]
 

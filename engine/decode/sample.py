@@ -13,19 +13,21 @@ from __future__ import annotations
 import math
 import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import cached_property, partial
 
 import mlx.core as mx
 
-from engine.errors import RequestError
 from engine.types import Sampling
 
 BLOCK = 256
-"""Vocabulary entries per block in the two-level top-k."""
+"""Vocabulary entries per block in the two-level search for the best."""
 TWO_LEVEL_FROM = 16_384
-"""Vocabularies from this size on find top-k by block maxima first; a full sort is as fast below it."""
-COLDEST = 1e-5
-"""Below this temperature the noise is smaller than the steps between scores, and the scores may overflow."""
+"""Vocabularies from this size on are searched by block maxima first; one sort is as fast below it."""
+CONTENDERS = 64
+"""Tokens that get their full noise where top-k does not say which. `_contenders` tells why these are enough."""
+NOTHING = -1
+"""Stands in `seen` for places before the first token."""
 
 
 def fresh_seed() -> int:
@@ -33,41 +35,13 @@ def fresh_seed() -> int:
     return secrets.randbits(64)
 
 
-def validated(sampling: Sampling, vocabulary: int, context: int) -> Sampling:
-    """`sampling` with every value in range, for a model of `vocabulary` entries that holds `context` tokens.
-
-    A top-k at or above the vocabulary keeps everything and becomes 0, a temperature at which float32 can no longer
-    tell scores apart becomes 0, and no window is longer than the context. Raises RequestError naming the field, its
-    value and its range.
-    """
-
-    def require(name: str, value: float, ok: bool, allowed: str) -> None:
-        if not (ok and value < math.inf):
-            raise RequestError(
-                "bad_sampling",
-                f"{name} is {value}, and it has to be {allowed}.",
-                kept="Nothing was changed.",
-                next_step="Correct it under Sampling and send again.",
-            )
-
-    s = sampling
-    require("Temperature", s.temperature, 0 <= s.temperature <= 10, "between 0 and 10")
-    require("Top-k", s.top_k, s.top_k >= 0 and s.top_k == int(s.top_k), "a whole number, 0 (off) or more")
-    require("Top-p", s.top_p, 0 < s.top_p <= 1, "above 0 and at most 1 (1 is off)")
-    require("Min-p", s.min_p, 0 <= s.min_p <= 1, "between 0 (off) and 1")
-    require("Repetition penalty", s.repetition_penalty, s.repetition_penalty > 0, "above 0 (1 is off)")
-    require("Repetition window", s.repetition_window, s.repetition_window >= 1, "at least 1 token")
-    return replace(
-        s,
-        temperature=0.0 if s.temperature < COLDEST else s.temperature,
-        top_k=0 if s.top_k >= vocabulary else int(s.top_k),
-        repetition_window=min(s.repetition_window, context),
-    )
-
-
 @dataclass(frozen=True)
 class Chooser:
-    """Chooses tokens for a batch of replies that share their settings; one seed for each sequence."""
+    """Chooses tokens for a batch of replies that share their settings; one seed for each sequence.
+
+    `sampling` has passed `engine.sampling.validated`. The order of what is done with the logits is that of
+    `Sampling`'s own description.
+    """
 
     sampling: Sampling
     seeds: Sequence[int]
@@ -75,67 +49,96 @@ class Chooser:
     @property
     def window(self) -> int:
         """How many earlier tokens a row has to see; 0 where nothing looks back."""
-        return self.sampling.repetition_window if self.sampling.repetition_penalty != 1.0 else 0
+        s = self.sampling
+        looks_back = s.repetition_penalty != 1.0 or s.presence_penalty or s.frequency_penalty
+        return s.repetition_window if looks_back else 0
 
     def choose(self, logits: mx.array, positions: Sequence[int], seen: mx.array | None) -> mx.array:
         """The choice for each row, `[B, T]` int32.
 
         `logits` is `[B, T, V]`; row t of sequence b is chosen for position `positions[b] + t`. `seen` holds the
-        latest tokens, `[B, window + T - 1]`: row t looks back on `seen[:, t : t + window]`, its own prefix. It may
-        be None where `window` is 0.
+        latest tokens, `[B, window + T - 1]`, NOTHING where there were none yet: row t looks back on
+        `seen[:, t : t + window]`, its own prefix. It may be None where `window` is 0.
         """
         s = self.sampling
+        if s.logit_bias or s.banned or s.allowed:
+            logits = logits + self._offsets(logits.shape[-1])
         if self.window:
             assert seen is not None
-            logits = _penalised(logits, seen, self.window, s.repetition_penalty)
+            logits = _penalised(logits.astype(mx.float32), seen, s)
         if s.temperature == 0:
             return mx.argmax(logits, axis=-1).astype(mx.int32)
-        scores, ids = _candidates(logits.astype(mx.float32) / s.temperature, s)
-        rows = mx.array(list(positions), dtype=mx.uint32)[:, None] + mx.arange(logits.shape[1], dtype=mx.uint32)
-        noise = gumbel(self.seeds, rows, ids)
-        winner = mx.argmax(scores + noise, axis=-1, keepdims=True)
-        ids = mx.broadcast_to(ids, scores.shape)
+        noise = Noise(self.seeds, positions, logits.shape[1])
+        if s.top_k:
+            scores, ids = _top_k(logits, s.top_k)
+            scores = _filtered(scores.astype(mx.float32) / s.temperature, s)
+        else:
+            scores = _filtered(logits.astype(mx.float32) / s.temperature, s)
+            scores, ids = _contenders(scores, noise)
+        winner = mx.argmax(scores + noise.gumbel(ids), axis=-1, keepdims=True)
         return mx.take_along_axis(ids, winner, axis=-1)[..., 0].astype(mx.int32)
 
+    @cached_property
+    def _listed(self) -> dict[int, mx.array]:
+        return {}
 
-def _penalised(logits: mx.array, seen: mx.array, window: int, penalty: float) -> mx.array:
-    """Repetition penalty of Keskar et al., CTRL (2019), over each row's own window."""
-    rows = logits.shape[1]
+    def _offsets(self, vocabulary: int) -> mx.array:
+        """What is added to the logits for the tokens that the settings list, float32 `[V]`: -inf rules a token out.
+
+        Made once for each size of vocabulary, and there is rarely a second: a head's may be padded otherwise.
+        """
+        if vocabulary not in self._listed:
+            s = self.sampling
+            offsets = mx.full((vocabulary,), -mx.inf if s.allowed else 0.0)
+            if s.allowed:
+                offsets[mx.array(s.allowed)] = 0.0
+            if s.logit_bias:
+                ids, values = zip(*s.logit_bias, strict=True)
+                offsets[mx.array(ids)] += mx.array(values, dtype=mx.float32)
+            if s.banned:
+                offsets[mx.array(s.banned)] = -mx.inf
+            self._listed[vocabulary] = offsets
+        return self._listed[vocabulary]
+
+
+def _penalised(logits: mx.array, seen: mx.array, s: Sampling) -> mx.array:
+    """The penalties over each row's own window: repetition (Keskar et al., CTRL, 2019), then presence and frequency
+    (OpenAI's API)."""
+    window = s.repetition_window
+    batch, rows, _ = logits.shape
     index = mx.arange(rows)[:, None] + mx.arange(window)[None]
     ids = mx.take(seen, index, axis=1)
+    known = ids != NOTHING
+    ids = mx.where(known, ids, ids[..., -1:])  # the newest token is always there, and seeing it twice changes nothing
     values = mx.take_along_axis(logits, ids, axis=-1)
-    values = mx.where(values > 0, values / penalty, values * penalty)
-    return mx.put_along_axis(logits, ids, values.astype(logits.dtype), axis=-1)
+    values = mx.where(values > 0, values / s.repetition_penalty, values * s.repetition_penalty) - s.presence_penalty
+    logits = mx.put_along_axis(logits, ids, values, axis=-1)
+    if s.frequency_penalty:
+        # One subtraction for each time a token occurs: the sum does not depend on their order.
+        times = mx.where(known, -s.frequency_penalty, 0.0)
+        logits = logits.at[mx.arange(batch)[:, None, None], mx.arange(rows)[None, :, None], ids].add(times)
+    return logits
 
 
-def _candidates(scores: mx.array, s: Sampling) -> tuple[mx.array, mx.array]:
-    """The tokens left after top-k, top-p and min-p: their scores (-inf where dropped) and their ids.
-
-    Without top-k and top-p every token stays a candidate and the ids are `[1, 1, V]`. Top-p alone sorts the
-    vocabulary; with top-k only the k candidates are sorted.
-    """
-    vocabulary = scores.shape[-1]
-    if s.top_k:
-        scores, ids = _top_k(scores, s.top_k)
-    else:
-        ids = mx.arange(vocabulary)[None, None]
+def _filtered(scores: mx.array, s: Sampling) -> mx.array:
+    """The scores `[B, T, C]`, -inf where top-p and then min-p drop a token. Tokens that tie at the edge all stay."""
     if s.top_p < 1.0:
-        order = mx.argsort(-scores, axis=-1)
-        scores = mx.take_along_axis(scores, order, axis=-1)
-        ids = order if not s.top_k else mx.take_along_axis(ids, order, axis=-1)
-        probabilities = mx.softmax(scores, axis=-1)
+        ordered = -mx.sort(-scores, axis=-1)
+        probabilities = mx.softmax(ordered, axis=-1)
         before = mx.cumsum(probabilities, axis=-1) - probabilities
         # The likeliest token has nothing before it and always stays.
         keep = (before < s.top_p) | (mx.arange(scores.shape[-1]) == 0)
-        scores = mx.where(keep, scores, -mx.inf)
+        floor = mx.min(mx.where(keep, ordered, mx.inf), axis=-1, keepdims=True)
+        scores = mx.where(scores >= floor, scores, -mx.inf)
     if s.min_p > 0:
         floor = mx.max(scores, axis=-1, keepdims=True) + math.log(s.min_p)
         scores = mx.where(scores >= floor, scores, -mx.inf)
-    return scores, ids
+    return scores
 
 
 def _top_k(scores: mx.array, k: int) -> tuple[mx.array, mx.array]:
-    """The k best scores of each row and their ids, `[B, T, k]`, in no order.
+    """The k best scores of each row and their ids, `[B, T, k]`, in no order. Which of several equal scores at the
+    edge are among them is arbitrary, and the same for the same row.
 
     Large vocabularies go in two levels, since `argpartition` sorts everything on the GPU: the k best tokens lie in
     the k blocks with the largest maxima.
@@ -145,7 +148,8 @@ def _top_k(scores: mx.array, k: int) -> tuple[mx.array, mx.array]:
     if vocabulary < TWO_LEVEL_FROM or blocks <= k:
         ids = mx.argpartition(-scores, kth=k - 1, axis=-1)[..., :k]
         return mx.take_along_axis(scores, ids, axis=-1), ids
-    padded = mx.pad(scores, [(0, 0), (0, 0), (0, blocks * BLOCK - vocabulary)], constant_values=-mx.inf)
+    rest = blocks * BLOCK - vocabulary
+    padded = mx.pad(scores, [(0, 0), (0, 0), (0, rest)], constant_values=-mx.inf) if rest else scores
     grid = padded.reshape(*scores.shape[:-1], blocks, BLOCK)
     best = mx.argpartition(-mx.max(grid, axis=-1), kth=k - 1, axis=-1)[..., :k]
     pool = mx.take_along_axis(grid, best[..., None], axis=-2).reshape(*scores.shape[:-1], k * BLOCK)
@@ -154,19 +158,54 @@ def _top_k(scores: mx.array, k: int) -> tuple[mx.array, mx.array]:
     return mx.take_along_axis(pool, chosen, axis=-1), mx.take_along_axis(pool_ids, chosen, axis=-1)
 
 
-def gumbel(seeds: Sequence[int], positions: mx.array, ids: mx.array) -> mx.array:
-    """Standard Gumbel noise for each candidate, float32 in the shape of `ids` broadcast to `[B, T, C]`.
+def _contenders(scores: mx.array, noise: Noise) -> tuple[mx.array, mx.array]:
+    """The tokens that can still win against all others of their row: their scores and ids, `[B, T, C]`.
 
-    `positions` is `[B, T]`. A counter-based hash: no generator state, so noise is computed only for candidates.
+    With u for a token's uniform number its noise is at most -log u (since u <= -log(1 - u)), so a token whose bound
+    lies below the winner's score has lost. How many others reach it is chance: N or more once in 2^N choices, since
+    the winner's score stands a Gumbel number above the logarithm of the summed weights. So the winner is among the
+    CONTENDERS best bounds, but once in 2^63 choices.
     """
-    low = mx.array([seed & 0xFFFFFFFF for seed in seeds], dtype=mx.uint32)[:, None]
-    high = mx.array([(seed >> 32) & 0xFFFFFFFF for seed in seeds], dtype=mx.uint32)[:, None]
-    first = _mixed(_mixed(low + 0x9E3779B9) ^ positions.astype(mx.uint32))
-    second = _mixed(_mixed(high + 0x85EBCA6B) ^ first)
-    bits = _mixed(_mixed((ids.astype(mx.uint32) * 0x9E3779B1) ^ first[..., None]) ^ second[..., None])
-    # The winner has the smallest exponential, so precision belongs near zero: log1p keeps it there.
-    uniform = mx.minimum((bits.astype(mx.float32) + 0.5) * 2.0**-32, 1 - 2.0**-24)
-    return -mx.log(-mx.log1p(-uniform))
+    vocabulary = scores.shape[-1]
+    everything = mx.arange(vocabulary)[None, None]
+    if vocabulary < TWO_LEVEL_FROM:
+        return scores, mx.broadcast_to(everything, scores.shape)
+    _, ids = _top_k(_bounds(scores, everything, noise.first, noise.second), CONTENDERS)
+    # Where nearly all is banned, entries that pad the last block come along.
+    ids = mx.minimum(ids, vocabulary - 1)
+    return mx.take_along_axis(scores, ids, axis=-1), ids
+
+
+@partial(mx.compile, shapeless=True)
+def _bounds(scores: mx.array, ids: mx.array, first: mx.array, second: mx.array) -> mx.array:
+    """Scores with the most that their noise can be, less 32 log 2. Over a whole vocabulary: compiled, it is one pass
+    instead of some twenty."""
+    return scores - mx.log(_bits(ids, first, second).astype(mx.float32) + 0.5)
+
+
+class Noise:
+    """Gumbel noise for T rows of each of B sequences. A counter-based hash: there is no generator state, so noise is
+    computed only for the candidates."""
+
+    def __init__(self, seeds: Sequence[int], positions: Sequence[int], rows: int) -> None:
+        """`positions[b]` is the position of the first row of sequence b."""
+        low = mx.array([seed & 0xFFFFFFFF for seed in seeds], dtype=mx.uint32)[:, None]
+        high = mx.array([(seed >> 32) & 0xFFFFFFFF for seed in seeds], dtype=mx.uint32)[:, None]
+        at = mx.array(list(positions), dtype=mx.uint32)[:, None] + mx.arange(rows, dtype=mx.uint32)
+        self.first = _mixed(_mixed(low + 0x9E3779B9) ^ at)[..., None]
+        self.second = _mixed(_mixed(high + 0x85EBCA6B) ^ self.first[..., 0])[..., None]
+
+    def gumbel(self, ids: mx.array) -> mx.array:
+        """Standard Gumbel noise for each token, float32 in the shape of `ids` broadcast to `[B, T, C]`."""
+        bits = _bits(ids, self.first, self.second)
+        # The winner has the smallest exponential, so precision belongs near zero: log1p keeps it there.
+        uniform = mx.minimum((bits.astype(mx.float32) + 0.5) * 2.0**-32, 1 - 2.0**-24)
+        return -mx.log(-mx.log1p(-uniform))
+
+
+def _bits(ids: mx.array, first: mx.array, second: mx.array) -> mx.array:
+    """32 random bits for each token, from two words for its row."""
+    return _mixed(_mixed((ids.astype(mx.uint32) * 0x9E3779B1) ^ first) ^ second)
 
 
 def _mixed(x: mx.array) -> mx.array:

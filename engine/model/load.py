@@ -26,7 +26,8 @@ from engine.model.head_files import HeadError, find_head, is_sidecar_file
 from engine.model.head_weights import HeadWeights, read_head
 from engine.model.plain import PlainTarget
 from engine.model.tensor_files import DOWNLOAD_AGAIN, read_header
-from engine.types import Capability, Refusal, Sampling
+from engine.sampling import recommended
+from engine.types import Capability, Refusal, SamplingChoice
 
 Progress = Callable[[str, float], None]
 """Called with a short phrase for people and the fraction that is done, 0 to 1. What it raises ends the loading."""
@@ -49,7 +50,7 @@ class LoadedModel:
     head: FamilyHead | None
     tokenizer: Any
     capability: Capability
-    defaults: Sampling
+    defaults: SamplingChoice
     eos_ids: frozenset[int]
 
 
@@ -114,7 +115,7 @@ def load(folder: Path, head_path: Path | None, progress: Progress, dtype: mx.Dty
         head=head,
         tokenizer=tokenizer,
         capability=capability,
-        defaults=sampling_defaults(generation),
+        defaults=recommended(generation),
         eos_ids=eos_ids(files.config, generation, tokenizer),
     )
 
@@ -319,28 +320,6 @@ def _optional_json(file: Path) -> Mapping[str, Any]:
     except ModelError:
         return {}
     return content if isinstance(content, dict) else {}
-
-
-def sampling_defaults(generation: Mapping[str, Any]) -> Sampling:
-    """The sampling that a `generation_config.json` recommends; what it leaves out or says wrongly stays neutral."""
-
-    def number(field: str, low: float, high: float, otherwise: float) -> float:
-        value = generation.get(field)
-        if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
-            return otherwise
-        return float(value)
-
-    neutral = Sampling()
-    # Without sampling the other settings mean nothing; with it, but no temperature, the format's default is 1.
-    samples = generation.get("do_sample")
-    temperature = number("temperature", 0.0, 100.0, 1.0 if samples is True else neutral.temperature)
-    return Sampling(
-        temperature=0.0 if samples is False else temperature,
-        top_k=int(number("top_k", 0, 1e9, neutral.top_k)),
-        top_p=number("top_p", 1e-9, 1.0, neutral.top_p),
-        min_p=number("min_p", 0.0, 1.0, neutral.min_p),
-        repetition_penalty=number("repetition_penalty", 1e-9, 100.0, neutral.repetition_penalty),
-    )
 
 
 def eos_ids(config: Mapping[str, Any], generation: Mapping[str, Any], tokenizer: Any) -> frozenset[int]:

@@ -27,7 +27,7 @@ from engine.types import (
     Request,
     RoundDone,
     RoundStats,
-    Sampling,
+    SamplingChoice,
     Snapshot,
     Started,
     TextDelta,
@@ -59,7 +59,7 @@ def model_info(name: str = "Guide", path: str = "/models/guide", **changes: obje
         path=path,
         capability=capability(**changes),
         device=Device("Intel Xeon", None, 16 * 2**30, None, False, "Linux"),
-        defaults=Sampling(temperature=0.7, top_p=0.95),
+        defaults=SamplingChoice(temperature=0.7, top_p=0.95),
         has_template=True,
     )
 

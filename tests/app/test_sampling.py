@@ -67,6 +67,8 @@ def test_se04_point_and_comma_are_both_decimal(
         ("top_p", "7", 1.0),
         ("min_p", "1.2", 1.0),
         ("repetition_penalty", "0.5", 1.0),
+        ("presence_penalty", "-9", -2.0),
+        ("frequency_penalty", "3", 2.0),
         ("seed", "18446744073709551615", 2**64 - 1),
         ("max_tokens", "0", 1),
     ],
@@ -85,7 +87,13 @@ def test_an_infinite_number_is_brought_into_range() -> None:
     assert BY_NAME["top_k"].read("inf") == 1_000_000
 
 
-@pytest.mark.parametrize(("name", "value"), [("top_k", 0), ("top_p", 1.0), ("min_p", 0.0), ("repetition_penalty", 1.0)])
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *(("top_k", 0), ("top_p", 1.0), ("min_p", 0.0), ("repetition_penalty", 1.0)),
+        *(("presence_penalty", 0.0), ("frequency_penalty", 0.0)),
+    ],
+)
 def test_s09_the_neutral_value_reads_off(
     qtbot: QtBot, panel: SamplingPanel, session: Session, name: str, value: float
 ) -> None:
@@ -98,8 +106,14 @@ def test_s09_the_neutral_value_reads_off(
 
 def test_s08_an_empty_field_says_what_the_model_recommends(panel: SamplingPanel) -> None:
     assert panel.fields["temperature"].text() == ""
-    assert panel.fields["temperature"].placeholderText() == "model: 0.7"
-    assert panel.fields["top_k"].placeholderText() == "model: off"
+    assert panel.fields["temperature"].placeholderText() == "0.7 from the model"
+    assert panel.fields["top_k"].placeholderText() == "off"
+
+
+def test_s08_the_longest_recommendation_fits_its_field(panel: SamplingPanel) -> None:
+    field = panel.fields["repetition_penalty"]
+    words = field.fontMetrics().horizontalAdvance("1.05 from the model")
+    assert words <= field.width() - 2 * 8 - 4, "8 px of padding on both sides, and the line edit's own 2"
 
 
 def test_s08_what_was_set_wins_and_the_rest_is_left_to_the_model(

@@ -17,7 +17,7 @@ from mlx_lm.generate import generate_step
 from engine.decode.conversation import Conversation
 from engine.decode.draft import MtpChain
 from engine.decode.loop import Task, generate
-from engine.decode.sample import Chooser, gumbel
+from engine.decode.sample import Chooser, Noise
 from engine.measure import first_difference
 from engine.model.load import LoadedModel, load
 from engine.model.text import ChatText
@@ -187,7 +187,7 @@ class Writer:
                 value = value / s.repetition_penalty if value > 0 else value * s.repetition_penalty
             if s.temperature == 0:
                 return value
-            noise = gumbel([SEED], mx.array([[len(before)]]), mx.array([[[token]]])).item()
+            noise = Noise([SEED], [len(before)], 1).gumbel(mx.array([[[token]]])).item()
             return value / s.temperature + float(noise)
 
         return abs(score(one) - score(other))

@@ -21,10 +21,10 @@ from engine.decode.sample import Chooser
 from engine.errors import ModelError
 from engine.library.local import GUIDE_FOLDER
 from engine.model.families import FAMILIES
-from engine.model.load import LoadedModel, eos_ids, load, module_of, reading_failed, sampling_defaults
+from engine.model.load import LoadedModel, eos_ids, load, module_of, reading_failed
 from engine.model.plain import PlainTarget
 from engine.telemetry import Counters
-from engine.types import Sampling
+from engine.types import Sampling, SamplingChoice
 from engine.writing import blank_conversation
 from tests.checkpoints import Kind, build
 
@@ -420,28 +420,10 @@ def test_loading_can_be_stopped_from_its_progress(tmp_path: Path) -> None:
 # ---------------------------------------------------------------- settings that come with a model
 
 
-@pytest.mark.parametrize(
-    ("content", "expected"),
-    [
-        ({}, Sampling()),
-        ({"temperature": 0.6, "top_p": 0.95, "top_k": 20}, Sampling(temperature=0.6, top_p=0.95, top_k=20)),
-        ({"do_sample": True, "temperature": 0.7, "min_p": 0.05}, Sampling(temperature=0.7, min_p=0.05)),
-        ({"do_sample": True}, Sampling(temperature=1.0)),
-        ({"do_sample": False, "temperature": 0.7, "top_k": 20}, Sampling(temperature=0.0, top_k=20)),
-        ({"temperature": None, "top_p": None, "top_k": None, "do_sample": None}, Sampling()),
-        ({"repetition_penalty": 1.1}, Sampling(repetition_penalty=1.1)),
-        ({"temperature": "hot", "top_p": True, "top_k": -1, "min_p": 3, "repetition_penalty": 0}, Sampling()),
-        ({"top_p": 0.0, "top_k": float("nan")}, Sampling()),
-    ],
-)
-def test_s08_recommended_sampling_becomes_the_default(content: dict[str, Any], expected: Sampling) -> None:
-    assert sampling_defaults(content) == expected
-
-
 def test_s08_a_generation_config_that_cannot_be_read_is_none(tmp_path: Path) -> None:
     folder = build(tmp_path / "m")
     (folder / "generation_config.json").write_text("{")
-    assert load_quietly(folder).defaults == Sampling()
+    assert load_quietly(folder).defaults == SamplingChoice()
 
 
 def test_t04_a_reply_ends_at_every_id_that_anything_names(tmp_path: Path) -> None:

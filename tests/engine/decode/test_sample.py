@@ -1,18 +1,15 @@
 """The choice at (seed, position): exact, independent of company, and within its settings."""
 
-from dataclasses import replace
-
 import mlx.core as mx
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.decode.sample import TWO_LEVEL_FROM, Chooser, fresh_seed, gumbel, validated
-from engine.errors import RequestError
+from engine.decode.sample import NOTHING, TWO_LEVEL_FROM, Chooser, Noise, fresh_seed
 from engine.types import Sampling
 
-CHI_SQUARE_999 = {3: 16.27, 5: 20.52}
+CHI_SQUARE_999 = {1: 10.83, 3: 16.27, 5: 20.52}
 """Exceeded by chance once in a thousand, by degrees of freedom; seeds here are fixed, so it is never by chance."""
 
 
@@ -59,7 +56,7 @@ def test_neighbouring_positions_and_seeds_are_independent() -> None:
 
 
 def test_noise_is_standard_gumbel() -> None:
-    noise = np.array(gumbel([3], mx.arange(200)[None], mx.arange(500)[None, None]))
+    noise = np.array(Noise([3], [0], 200).gumbel(mx.arange(500)[None, None]))
     assert noise.shape == (1, 200, 500)
     assert noise.mean() == pytest.approx(0.5772, abs=0.02)
     assert noise.var() == pytest.approx(np.pi**2 / 6, abs=0.03)
@@ -88,7 +85,12 @@ settings = st.builds(
     top_p=st.sampled_from([1.0, 0.95, 0.5, 0.01]),
     min_p=st.sampled_from([0.0, 0.05, 1.0]),
     repetition_penalty=st.sampled_from([1.0, 1.1, 1e9]),
+    presence_penalty=st.sampled_from([0.0, 1.5, -2.0]),
+    frequency_penalty=st.sampled_from([0.0, 0.3, -2.0]),
     repetition_window=st.sampled_from([1, 7]),
+    logit_bias=st.sampled_from([(), ((3, 2.5), (9, -100.0))]),
+    banned=st.sampled_from([(), (0, 5, 63)]),
+    allowed=st.sampled_from([(), (3, 4, 5), tuple(range(1, 40))]),
 )
 
 
@@ -96,6 +98,8 @@ settings = st.builds(
 def test_a_row_chooses_the_same_in_any_company(settings: Sampling, seed: int, key: int, rows: int) -> None:
     logits = mx.random.normal((1, rows, 64), key=mx.random.key(key)) * 4
     seen = mx.random.randint(0, 64, (1, settings.repetition_window + rows - 1), key=mx.random.key(key + 1))
+    if key % 2:
+        seen[:, : settings.repetition_window // 2] = NOTHING
     together = Chooser(settings, [seed]).choose(logits, [10], seen)
     alone = [
         Chooser(settings, [seed]).choose(logits[:, t : t + 1], [10 + t], seen[:, t : t + settings.repetition_window])
@@ -135,39 +139,105 @@ def test_e20_each_row_is_penalised_for_its_own_prefix() -> None:
     assert chooser.choose(logits, [0], seen).tolist() == [[2, 3, 4]]
 
 
+def test_e20_nothing_before_the_first_token_is_penalised() -> None:
+    logits = mx.array([[[3.0, 2.0, 1.0]]])
+    seen = mx.array([[NOTHING, NOTHING, 0]])
+    for penalty in ({"repetition_penalty": 1.2}, {"presence_penalty": 0.5}, {"frequency_penalty": 0.5}):
+        s = Sampling(repetition_window=3, **penalty)  # type: ignore[arg-type]
+        assert Chooser(s, [0]).choose(logits, [0], seen).item() == 0, "2.5 is still the best"
+
+
 @pytest.mark.parametrize(
-    "change",
+    ("penalties", "expected"),
     [
-        {"temperature": -0.1},
-        {"temperature": float("nan")},
-        {"top_k": -1},
-        {"top_p": 0.0},
-        {"top_p": 1.5},
-        {"min_p": 1.2},
-        {"min_p": -0.1},
-        {"repetition_penalty": 0.0},
-        {"repetition_penalty": float("inf")},
-        {"repetition_window": 0},
-        {"top_k": -(10**400)},
+        ({"presence_penalty": 1.5}, [3.5, 2.5, 0.5, 4.0]),
+        ({"frequency_penalty": 1.5}, [0.5, 2.5, 0.5, 4.0]),
+        ({"presence_penalty": 1.0, "frequency_penalty": 0.5}, [2.5, 2.5, 0.5, 4.0]),
+        ({"repetition_penalty": 2.0, "presence_penalty": 1.0, "frequency_penalty": 0.5}, [0.0, 0.5, -0.5, 4.0]),
+        ({"frequency_penalty": -2.0}, [11.0, 6.0, 4.0, 4.0]),
     ],
 )
-def test_s07_s09_a_value_out_of_range_is_named_and_refused(change: dict[str, float]) -> None:
-    with pytest.raises(RequestError) as refused:
-        validated(replace(Sampling(), **change), 100, 4096)  # type: ignore[arg-type]
-    assert str(next(iter(change.values()))) in refused.value.report.what
+def test_presence_counts_once_and_frequency_each_time(penalties: dict[str, float], expected: list[float]) -> None:
+    """Told by biasing token 3 until it wins: it has to make up exactly the distance that the penalties left."""
+    logits, window = [5.0, 4.0, 2.0, 4.0], [0, 1, 0, 2, 0]
+    penalised = np.array(expected)
+    for token in range(3):
+        for nudge, wins in ((-0.01, token), (0.01, 3)):
+            bias = float(penalised[token] - logits[3]) + nudge
+            others = tuple(t for t in range(3) if t != token)
+            s = Sampling(repetition_window=5, logit_bias=((3, bias),), banned=others, **penalties)  # type: ignore[arg-type]
+            assert Chooser(s, [0]).choose(mx.array([[logits]]), [0], mx.array([window])).item() == wins
 
 
-def test_s07_a_top_k_of_the_whole_vocabulary_keeps_everything() -> None:
-    assert validated(Sampling(top_k=100), 100, 4096).top_k == 0
-    assert validated(Sampling(top_k=99), 100, 4096).top_k == 99
+def test_e31_nothing_but_the_allowed_tokens_is_chosen() -> None:
+    logits = mx.random.normal((1, 500, 40), key=mx.random.key(3)) * 5
+    for settings in (
+        Sampling(allowed=(4, 7)),
+        Sampling(temperature=1.0, allowed=(4, 7), top_k=20, top_p=0.9, min_p=0.01),
+        Sampling(temperature=5.0, allowed=(4, 7, 9), banned=(9,), logit_bias=((1, 100.0),)),
+    ):
+        assert set(Chooser(settings, [1]).choose(logits, [0], None)[0].tolist()) == {4, 7}
 
 
-def test_values_beyond_every_model_mean_what_the_largest_usable_one_means() -> None:
-    asked = validated(Sampling(top_k=10**400, repetition_window=10**9), 100, 4096)
-    assert (asked.top_k, asked.repetition_window) == (0, 4096)
+def test_a_banned_token_stays_banned_whatever_its_bias() -> None:
+    s = Sampling(banned=(2,), logit_bias=((2, 100.0), (1, 0.5)))
+    assert Chooser(s, [0]).choose(mx.array([[[3.0, 2.6, 9.0]]]), [0], None).item() == 1
 
 
-def test_a_temperature_too_cold_for_float32_takes_the_likeliest_token() -> None:
-    scores = mx.array([[[3.0, 9.0, 8.0]]])
-    asked = validated(Sampling(temperature=1e-40), 3, 4096)
-    assert Chooser(asked, [1]).choose(scores, [5], None).item() == 1
+def test_bias_shifts_the_distribution_as_its_logits_say() -> None:
+    s = Sampling(temperature=1.0, logit_bias=((1, 1.0),))
+    chosen = Chooser(s, [3]).choose(mx.zeros((1, 20_000, 2)), [0], None)
+    assert chi_square(np.bincount(np.array(chosen)[0]), np.array([1, np.e]) / (1 + np.e)) < CHI_SQUARE_999[1]
+
+
+# ---------------------------------------------------------------- large vocabularies
+
+
+LARGE = TWO_LEVEL_FROM + 37
+"""Not a whole number of blocks."""
+
+
+def full_noise(logits: mx.array, s: Sampling, seed: int, position: int) -> list[int]:
+    """The choice by the formula, with noise for the whole vocabulary."""
+    scores = logits / s.temperature
+    if s.min_p:
+        scores = mx.where(scores >= mx.max(scores, axis=-1, keepdims=True) + np.log(s.min_p), scores, -mx.inf)
+    noise = Noise([seed], [position], logits.shape[1]).gumbel(mx.arange(logits.shape[-1])[None, None])
+    chosen: list[int] = mx.argmax(scores + noise, axis=-1)[0].tolist()
+    return chosen
+
+
+@pytest.mark.parametrize("spread", [0.0, 1.0, 3.0, 20.0])
+@pytest.mark.parametrize("settings", [Sampling(temperature=1.0), Sampling(temperature=0.7, min_p=0.02)])
+def test_without_top_k_the_contenders_hold_the_winner(settings: Sampling, spread: float) -> None:
+    for seed in range(4):
+        logits = mx.random.normal((1, 40, LARGE), key=mx.random.key(seed)) * spread
+        assert Chooser(settings, [seed]).choose(logits, [7], None)[0].tolist() == full_noise(logits, settings, seed, 7)
+
+
+def test_few_allowed_tokens_of_a_large_vocabulary() -> None:
+    logits = mx.random.normal((1, 300, LARGE), key=mx.random.key(1))
+    allowed = (5, LARGE - 1)
+    for s in (Sampling(temperature=1.0, allowed=allowed), Sampling(temperature=1.0, allowed=allowed, top_k=9)):
+        assert set(Chooser(s, [1]).choose(logits, [0], None)[0].tolist()) == set(allowed)
+
+
+@pytest.mark.parametrize("vocabulary", [40, LARGE])
+def test_where_scores_tie_exactly_k_tokens_stay(vocabulary: int) -> None:
+    logits = mx.broadcast_to(mx.zeros((vocabulary,)), (1, 400, vocabulary))
+    chosen = set(Chooser(Sampling(temperature=1.0, top_k=8), [1]).choose(logits, [0], None)[0].tolist())
+    assert len(chosen) == 8
+    assert max(chosen) < vocabulary
+
+
+@pytest.mark.parametrize("vocabulary", [2, 3, 9])
+def test_top_k_of_one_is_the_likeliest_token_of_any_vocabulary(vocabulary: int) -> None:
+    logits = mx.random.normal((1, 30, vocabulary), key=mx.random.key(2))
+    chosen = Chooser(Sampling(temperature=2.0, top_k=1), [1]).choose(logits, [0], None)
+    assert chosen.tolist() == mx.argmax(logits, axis=-1).tolist()
+
+
+def test_tokens_that_tie_at_the_edge_of_top_p_all_stay() -> None:
+    logits = mx.broadcast_to(mx.log(mx.array([0.4, 0.2, 0.2, 0.2])), (1, 400, 4))
+    chosen = Chooser(Sampling(temperature=1.0, top_p=0.5), [1]).choose(logits, [0], None)
+    assert set(chosen[0].tolist()) == {0, 1, 2, 3}
