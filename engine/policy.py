@@ -132,7 +132,7 @@ def refused(device: Device, error: ErrorReport, wish: MtpWish) -> Receipt:
         resolved={"mode": None, "drafter": None, "depth": 0},
         family="unknown",
         head=None,
-        shape={"batch": 1, "recurrent": None, "cache_kinds": []},
+        shape={"batch": 1, "batchable": None, "recurrent": None, "cache_kinds": [], "quantised_kv": None},
         hardware_gate={"device": device.name, "generation": device.generation, "rule": "not_asked", "allows": None},
         exactness=None,
         depth_source=_depth_source(wish),
@@ -272,8 +272,10 @@ def _receipt(
         },
         shape={
             "batch": 1,
+            "batchable": capability.batch,
             "recurrent": capability.recurrent,
             "cache_kinds": list(capability.cache_kinds),
+            "quantised_kv": capability.quantised_kv,
         }
         # What a rejected draft costs beyond the round itself, where that is a forward over the accepted rows.
         | ({"rollback": "rerun"} if "state" in capability.cache_kinds else {}),

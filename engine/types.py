@@ -190,7 +190,8 @@ class Capability:
     """What a model folder can do, read from its config and tensor headers before any weight is loaded.
 
     `head` is None where none was found or it cannot be driven; `refusal` then says why. `fingerprint` tells targets
-    apart.
+    apart. `batch`: sequences of different lengths may decode together; `quantised_kv`: keys and values may be kept in
+    few bits. Both are None for families without an entry in the registry: it shows when it is tried.
     """
 
     family: str
@@ -205,6 +206,8 @@ class Capability:
     refusal: Refusal | None
     max_depth: int = MAX_DEPTH
     fingerprint: str = ""
+    batch: bool | None = None
+    quantised_kv: bool | None = None
 
 
 @dataclass(frozen=True)

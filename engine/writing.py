@@ -130,7 +130,7 @@ class ReplyWriter:
             kv=request.kv,
         )
         if request.kv is not None:
-            require_quantisable(model.target, request.kv)
+            require_quantisable(model.target, request.kv, model.capability.quantised_kv)
         self._counters = Counters()
         self._output = TextOutput(text.decoder(), (*request.stop, *text.stop), self._show)
 

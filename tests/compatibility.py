@@ -53,7 +53,8 @@ Made by `python -m tests.compatibility`; a test holds this page against what the
 a small checkpoint of the family's real architecture and compared with one forward over the whole text.
 
 - **One row**: a plain step. **Several rows**: a verify of which a part is kept. **Chunks**: a prompt in pieces.
-  **Quantised**: a verify on keys and values in 8 bits.
+  **Quantised**: a verify on keys and values in 8 bits. **Batch**: a verify of two texts at once, each of which keeps
+  another number of its rows.
 - *attention*: the fused kernel on keys and values; *packed*: the kernel that multiplies with quantised rows as they
   are; *absorbed*: latent attention whose query moves into the latent space; *expanded*: latent attention that unfolds
   keys and values; *scan*: the gated-delta recurrence over all rows at once; *state*: another recurrence, mlx-lm's own.
@@ -178,7 +179,26 @@ def quantised(target: Target, watch: Watch) -> str:
     return path
 
 
-COLUMNS = {"one row": one_row, "several rows": several_rows, "chunks": chunks, "quantised": quantised}
+def batch(target: Target, watch: Watch) -> str:
+    """Two texts beside each other, of different lengths after the verify; each reads on as it does alone."""
+    texts = mx.concatenate([TEXT, TEXT[:, ::-1]])
+    caches = target.make_caches()
+    target.hidden(texts[:, :READ], caches)
+    watch.taken()
+    caches.begin()
+    target.hidden(texts[:, READ : READ + TRIED], caches)
+    caches.commit([KEPT, KEPT + 2])
+    ends = [READ + KEPT, READ + KEPT + 2]
+    rows = mx.concatenate([texts[i : i + 1, end : end + TRIED] for i, end in enumerate(ends)])
+    found = target.logits(target.hidden(rows, caches))
+    path = watch.taken()
+    for i, end in enumerate(ends):
+        alone = target.logits(target.hidden(texts[i : i + 1, : end + TRIED], target.make_caches()))
+        require_same(found[i], alone[0, end:], EXACT)
+    return ", ".join(path)
+
+
+COLUMNS = {"one row": one_row, "several rows": several_rows, "chunks": chunks, "quantised": quantised, "batch": batch}
 
 
 def models(folder: Path) -> Iterator[tuple[str, LoadedModel]]:
@@ -199,6 +219,14 @@ def models(folder: Path) -> Iterator[tuple[str, LoadedModel]]:
 
 def loaded(folder: Path) -> LoadedModel:
     return load(folder, None, lambda stage, fraction: None, mx.float32)
+
+
+def require_stated(model: LoadedModel, cells: list[str]) -> None:
+    """The registry's word on quantised keys and values and on batches, held against what ran."""
+    ran = dict(zip(COLUMNS, cells, strict=True))
+    for title, stated in (("quantised", model.capability.quantised_kv), ("batch", model.capability.batch)):
+        if stated is not None and stated is not (not ran[title].startswith("`")):
+            raise AssertionError(f"the entry of {model.capability.family} says {stated} of {title}: {ran[title]}")
 
 
 def strange_cache(folder: Path) -> str:
@@ -238,6 +266,7 @@ def page() -> str:
                     row.append(cell(model.target, watch))
                 except AssertionError as error:
                     raise AssertionError(f"{family}, {title}: {error}") from error
+            require_stated(model, row[2:])
             (plain if model.head is None else driven).append(row)
         for undriven in UNDRIVEN:
             for model_type in undriven.model_types:

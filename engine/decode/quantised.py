@@ -83,8 +83,9 @@ def _any_quantised(caches: CacheSet) -> bool:
     )
 
 
-def require_quantisable(target: Target, wish: KVQuantisation) -> None:
-    """Try the target on quantised caches, with rows that are never evaluated.
+def require_quantisable(target: Target, wish: KVQuantisation, known: bool | None = None) -> None:
+    """Try the target on quantised caches, with rows that are never evaluated. `known` is what the registry says of its
+    family: one that reads no packed rows is not tried.
 
     Raises RequestError: bad_kv_bits or bad_kv_start for a wish that makes no sense, unsupported_cache where the
     model's attention cannot read packed rows (multi-head latent attention, attention sinks, widths no group divides).
@@ -103,6 +104,13 @@ def require_quantisable(target: Target, wish: KVQuantisation) -> None:
             f"KV quantisation cannot begin at token {wish.start}.",
             kept=kept,
             next_step="Choose 0 or more and send it again.",
+        )
+    if known is False:
+        raise RequestError(
+            "unsupported_cache",
+            "This kind of model cannot read quantised keys and values.",
+            kept=kept,
+            next_step=next_step,
         )
     caches = target.make_caches()
     quantise(caches, wish.bits)

@@ -8,6 +8,7 @@ import mlx.core as mx
 import mlx.nn as nn
 
 from engine.decode.cache import CacheSet, KVCache
+from engine.model.families import Family
 
 
 class FamilyTarget:
@@ -17,21 +18,35 @@ class FamilyTarget:
     or the embeddings where they are tied. Each layer keeps keys and values unless the family says otherwise.
     """
 
-    def __init__(self, model: Any, text: Any = None) -> None:
-        """`text` is the language model inside `model`, which is that itself where None."""
+    def __init__(self, model: Any, family: Family, text: Any = None) -> None:
+        """`family` is the model's entry in the registry; `text` the language model inside `model`, which is that itself
+        where None."""
         self.model = model
+        self.family = family
         self.text = model if text is None else text
         self.vocabulary: int = self.text.args.vocab_size
 
     def hidden(self, tokens: mx.array, caches: CacheSet) -> mx.array:
-        """Post-norm hidden states `[B, T, H]` of `[B, T]` tokens; extends `caches`."""
+        """Hidden states `[B, T, H]` of `[B, T]` tokens, from behind the last norm or before it, as the entry says;
+        extends `caches`."""
+        if self.family.hidden == "pre_norm":
+            return self.before_norm(tokens, caches)
         return cast(mx.array, self.text.model(tokens, caches.layers))
 
+    def before_norm(self, tokens: mx.array, caches: CacheSet) -> mx.array:
+        """Hidden states `[B, T, H]` from before the last norm, for families whose head reads those: mlx-lm's forward
+        gives the others only, so that such a family restates it."""
+        raise NotImplementedError
+
     def logits(self, hidden: mx.array) -> mx.array:
-        """Vocabulary scores `[B, T, V]`; a head may share this projection."""
+        """Vocabulary scores `[B, T, V]` of states as `hidden` returns them."""
+        return self.project(self.text.model.norm(hidden) if self.family.hidden == "pre_norm" else hidden)
+
+    def project(self, normed: mx.array) -> mx.array:
+        """Vocabulary scores `[B, T, V]` of states that have been through a last norm, the target's or the head's."""
         if "lm_head" in self.text:
-            return cast(mx.array, self.text.lm_head(hidden))
-        return cast(mx.array, self.text.model.embed_tokens.as_linear(hidden))
+            return cast(mx.array, self.text.lm_head(normed))
+        return cast(mx.array, self.text.model.embed_tokens.as_linear(normed))
 
     def embed(self, tokens: mx.array) -> mx.array:
         """Input embeddings `[B, T, H]`; a head may share them."""
@@ -57,13 +72,18 @@ class FamilyHead(nn.Module):
         the next tokens' embeddings; extends `caches`."""
         raise NotImplementedError
 
+    def joined(self, embeddings: mx.array, hidden: mx.array) -> mx.array:
+        """The head's two inputs side by side `[B, T, 2H]`, in the order in which its projection reads them."""
+        inputs = {"embedding": embeddings, "hidden": hidden}
+        return mx.concatenate([inputs[name] for name in self.target.family.concat], axis=-1)
+
     def embed(self, tokens: mx.array) -> mx.array:
         """Embeddings `[B, T, H]` of the next tokens."""
         return self.target.embed(tokens)
 
     def logits(self, hidden: mx.array) -> mx.array:
-        """Vocabulary scores `[B, T, V]` of the head's hidden states."""
-        return self.target.logits(hidden)
+        """Vocabulary scores `[B, T, V]` of the head's hidden states, which have been through a last norm."""
+        return self.target.project(hidden)
 
     def make_caches(self) -> CacheSet:
         """Empty caches for the head's block."""

@@ -16,7 +16,7 @@ from typing import Any
 
 from engine.errors import ModelError
 from engine.model import fingerprint
-from engine.model.families import PLAIN, Family, family_of, known_to_mlx_lm, text_config, undriven_of
+from engine.model.families import PLAIN, Family, family_of, known_to_mlx_lm, undriven_of
 from engine.model.head_files import (
     EMBEDDED,
     HeadError,
@@ -26,6 +26,7 @@ from engine.model.head_files import (
     is_sidecar_file,
     quantisation_words,
 )
+from engine.model.layouts import text_config
 from engine.model.refusals import RefusalCode as RefusalCode  # part of what a capability says
 from engine.model.tensor_files import DOWNLOAD_AGAIN, Tensor, read_header
 from engine.types import MAX_DEPTH, Capability, HeadInfo, HeadOrigin, Refusal
@@ -118,6 +119,8 @@ def capability_of(files: ModelFiles, head: Path | None = None) -> Capability:
         head=head_info,
         refusal=refusal,
         max_depth=family.max_depth if family else MAX_DEPTH,
+        batch=family.batch if family else None,
+        quantised_kv=family.quantised_kv if family else None,
         fingerprint=target_fingerprint,
     )
 

@@ -9,6 +9,7 @@ import mlx.nn as nn
 from mlx_lm.models import deepseek_v3
 
 from engine.model.base import FamilyTarget
+from engine.model.families import Family
 from engine.model.mla import AbsorbedRows, absorb
 from engine.model.nextn import NextnHead
 
@@ -36,9 +37,9 @@ def model_classes(config: dict[str, Any]) -> tuple[type[nn.Module], type]:
     return Model, deepseek_v3.ModelArgs
 
 
-def make_target(model: Model) -> FamilyTarget:
+def make_target(model: Model, family: Family) -> FamilyTarget:
     """The target around a loaded model."""
-    return FamilyTarget(model)
+    return FamilyTarget(model, family)
 
 
 def make_head(target: FamilyTarget, stored: Collection[str]) -> Head:

@@ -9,6 +9,7 @@ import mlx.nn as nn
 from mlx_lm.models import glm4_moe
 
 from engine.model.base import FamilyTarget
+from engine.model.families import Family
 from engine.model.nextn import NextnHead
 
 
@@ -17,9 +18,9 @@ def model_classes(config: dict[str, Any]) -> tuple[type[nn.Module], type]:
     return glm4_moe.Model, glm4_moe.ModelArgs
 
 
-def make_target(model: glm4_moe.Model) -> FamilyTarget:
+def make_target(model: glm4_moe.Model, family: Family) -> FamilyTarget:
     """The target around a loaded model."""
-    return FamilyTarget(model)
+    return FamilyTarget(model, family)
 
 
 def make_head(target: FamilyTarget, stored: Collection[str]) -> NextnHead:

@@ -14,8 +14,9 @@ from typing import Any
 
 import mlx.core as mx
 
-from engine.model.families import Family, HeadTensor
+from engine.model.families import Family
 from engine.model.head_files import HeadError, HeadFiles, Packing, Piece, RefusalCode, check
+from engine.model.layouts import HeadTensor
 
 SURELY_SHIFTED = 0.25
 """Share of negative elements above which a norm weight is a delta: gains start at one and hardly ever turn negative."""

@@ -55,12 +55,12 @@ class LoadedModel:
 
 
 class FamilyModule(Protocol):
-    """What the file of a family in the registry offers: mlx-lm's classes with this engine's changes, and from the
-    model they make the target, and from that and the names of the head's tensors the head."""
+    """What the file of a family in the registry offers: mlx-lm's classes with this engine's changes, from the model
+    they make and the entry the target, and from that and the names of the head's tensors the head."""
 
     def model_classes(self, config: dict[str, Any]) -> tuple[type[nn.Module], type]: ...
 
-    def make_target(self, model: Any) -> FamilyTarget: ...
+    def make_target(self, model: Any, family: Family) -> FamilyTarget: ...
 
     def make_head(self, target: FamilyTarget, stored: Collection[str]) -> FamilyHead: ...
 
@@ -87,7 +87,7 @@ def load(folder: Path, head_path: Path | None, progress: Progress, dtype: mx.Dty
         dtype = mx.float32
 
     model, config = _load_target(files, family)
-    target = module_of(family).make_target(model) if family else PlainTarget(model, config)
+    target = module_of(family).make_target(model, family) if family else PlainTarget(model, config)
     if isinstance(target, PlainTarget):
         kinds = target.cache_kinds
         capability = replace(capability, cache_kinds=kinds, recurrent="state" in kinds)

@@ -12,6 +12,7 @@ from mlx_lm.models.base import create_attention_mask
 
 from engine.decode.cache import CacheSet
 from engine.model.base import FamilyHead, FamilyTarget
+from engine.model.families import Family
 
 
 class MimoHead(FamilyHead):
@@ -31,7 +32,7 @@ class MimoHead(FamilyHead):
         self.final_layernorm = nn.RMSNorm(size, eps=eps)
 
     def __call__(self, hidden: mx.array, embeddings: mx.array, caches: CacheSet) -> mx.array:
-        x = self.input_proj(mx.concatenate([self.hidden_layernorm(hidden), self.token_layernorm(embeddings)], axis=-1))
+        x = self.input_proj(self.joined(self.token_layernorm(embeddings), self.hidden_layernorm(hidden)))
         x = x + self.self_attn(self.input_layernorm(x), create_attention_mask(x, caches[0]), caches[0])
         x = x + self.mlp(self.post_attention_layernorm(x))
         return cast(mx.array, self.final_layernorm(x))
@@ -42,9 +43,9 @@ def model_classes(config: dict[str, Any]) -> tuple[type[nn.Module], type]:
     return mimo.Model, mimo.ModelArgs
 
 
-def make_target(model: mimo.Model) -> FamilyTarget:
+def make_target(model: mimo.Model, family: Family) -> FamilyTarget:
     """The target around a loaded model."""
-    return FamilyTarget(model)
+    return FamilyTarget(model, family)
 
 
 def make_head(target: FamilyTarget, stored: Collection[str]) -> MimoHead:

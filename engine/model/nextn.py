@@ -50,7 +50,7 @@ class NextnHead(FamilyHead):
         self.shared_head = SharedHead(args, "shared_head.head.weight" in stored)
 
     def __call__(self, hidden: mx.array, embeddings: mx.array, caches: CacheSet) -> mx.array:
-        x = self.eh_proj(mx.concatenate([self.enorm(embeddings), self.hnorm(hidden)], axis=-1))
+        x = self.eh_proj(self.joined(self.enorm(embeddings), self.hnorm(hidden)))
         mask = create_attention_mask(x, caches[0], return_array=self.mask_as_array)
         x = x + self.self_attn(self.input_layernorm(x), mask, caches[0])
         x = x + self.mlp(self.post_attention_layernorm(x))

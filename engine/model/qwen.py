@@ -17,6 +17,7 @@ from mlx_lm.models.gated_delta import gated_delta_update, normalize_qk
 
 from engine.decode.cache import CacheSet, KVCache, RecurrentCache
 from engine.model.base import FamilyHead, FamilyTarget
+from engine.model.families import Family
 
 
 class ReplayableDeltaNet(qwen3_5.GatedDeltaNet):
@@ -110,8 +111,8 @@ def model_classes(config: dict[str, Any]) -> tuple[type[nn.Module], type]:
 class QwenTarget(FamilyTarget):
     """The loaded model, in the steps that decoding needs."""
 
-    def __init__(self, model: DenseModel | MoeModel) -> None:
-        super().__init__(model, model.language_model)
+    def __init__(self, model: DenseModel | MoeModel, family: Family) -> None:
+        super().__init__(model, family, model.language_model)
 
     def make_caches(self) -> CacheSet:
         """Empty caches: recurrent for gated-delta layers, keys and values for attention layers."""
@@ -134,15 +135,15 @@ class QwenHead(FamilyHead):
         self.norm = nn.RMSNorm(size, eps=eps)
 
     def __call__(self, hidden: mx.array, embeddings: mx.array, caches: CacheSet) -> mx.array:
-        x = self.fc(mx.concatenate([self.pre_fc_norm_embedding(embeddings), self.pre_fc_norm_hidden(hidden)], axis=-1))
+        x = self.fc(self.joined(self.pre_fc_norm_embedding(embeddings), self.pre_fc_norm_hidden(hidden)))
         for layer, cache in zip(self.layers, caches, strict=True):
             x = layer(x, mask=create_attention_mask(x, cache), cache=cache)
         return cast(mx.array, self.norm(x))
 
 
-def make_target(model: DenseModel | MoeModel) -> QwenTarget:
+def make_target(model: DenseModel | MoeModel, family: Family) -> QwenTarget:
     """The target around a loaded model."""
-    return QwenTarget(model)
+    return QwenTarget(model, family)
 
 
 def make_head(target: FamilyTarget, stored: Collection[str]) -> QwenHead:

@@ -12,6 +12,7 @@ from mlx_lm.models import qwen3_next
 
 from engine.decode.cache import CacheSet, KVCache, RecurrentCache
 from engine.model.base import FamilyTarget
+from engine.model.families import Family
 from engine.model.qwen import QwenHead, recorded_scan
 
 
@@ -57,9 +58,9 @@ def model_classes(config: dict[str, Any]) -> tuple[type[nn.Module], type]:
     return Model, qwen3_next.ModelArgs
 
 
-def make_target(model: Model) -> Target:
+def make_target(model: Model, family: Family) -> Target:
     """The target around a loaded model."""
-    return Target(model)
+    return Target(model, family)
 
 
 def make_head(target: FamilyTarget, stored: Collection[str]) -> QwenHead:

@@ -17,17 +17,16 @@ from mlx_lm.models.base import create_attention_mask
 from engine.decode.cache import CacheSet, KVCache
 from engine.decode.rotating import RotatingKVCache
 from engine.model.base import FamilyHead, FamilyTarget
+from engine.model.families import Family
 from engine.model.head_files import HeadError, RefusalCode
 
 
 class Step3p5Target(FamilyTarget):
-    """The loaded model. Its hidden states are those before the last norm, which belongs to the vocabulary here."""
+    """The loaded model, in the steps that decoding needs."""
 
-    def hidden(self, tokens: mx.array, caches: CacheSet) -> mx.array:
-        """Pre-norm hidden states `[B, T, H]` of `[B, T]` tokens; extends `caches`.
-
-        mlx-lm's forward but for its last step, restated since that forward gives post-norm states only.
-        """
+    def before_norm(self, tokens: mx.array, caches: CacheSet) -> mx.array:
+        """Pre-norm hidden states `[B, T, H]` of `[B, T]` tokens; extends `caches`. mlx-lm's forward but for its last
+        step."""
         inner, x = self.text.model, self.embed(tokens)
         masks: dict[bool, mx.array | str | None] = {}
         for layer, cache in zip(inner.layers, caches, strict=True):
@@ -35,14 +34,6 @@ class Step3p5Target(FamilyTarget):
                 masks[layer.is_sliding] = _mask(layer, x, cache, self.text.args)
             x = layer(x, mask=masks[layer.is_sliding], cache=cache)
         return x
-
-    def logits(self, hidden: mx.array) -> mx.array:
-        """Vocabulary scores `[B, T, V]` of pre-norm hidden states."""
-        return self.project(self.text.model.norm(hidden))
-
-    def project(self, normed: mx.array) -> mx.array:
-        """Vocabulary scores `[B, T, V]` of states that have been through a last norm, the target's or the head's."""
-        return super().logits(normed)
 
     def make_caches(self) -> CacheSet:
         """Empty caches: rotating for layers with a sliding window, keys and values for the others."""
@@ -81,7 +72,7 @@ class Step3p5Head(FamilyHead):
         self.transformer.shared_head = SharedHead(args, "transformer.shared_head.output.weight" in stored)
 
     def __call__(self, hidden: mx.array, embeddings: mx.array, caches: CacheSet) -> mx.array:
-        x = self.eh_proj(mx.concatenate([self.enorm(embeddings), self.hnorm(hidden)], axis=-1))
+        x = self.eh_proj(self.joined(self.enorm(embeddings), self.hnorm(hidden)))
         mask = _mask(self, x, caches[0], self.target.text.args)
         x = x + self.self_attn(self.input_layernorm(x), mask, caches[0])
         return cast(mx.array, x + self.mlp(self.post_attention_layernorm(x)))
@@ -89,7 +80,7 @@ class Step3p5Head(FamilyHead):
     def logits(self, hidden: mx.array) -> mx.array:
         own = self.transformer.shared_head
         normed = own.norm(hidden)
-        return own.output(normed) if "output" in own else cast(Step3p5Target, self.target).project(normed)
+        return own.output(normed) if "output" in own else super().logits(normed)
 
     def make_caches(self) -> CacheSet:
         return CacheSet([_empty_cache(self, self.target.text.args)])
@@ -110,9 +101,9 @@ def model_classes(config: dict[str, Any]) -> tuple[type[nn.Module], type]:
     return step3p5.Model, step3p5.ModelArgs
 
 
-def make_target(model: step3p5.Model) -> Step3p5Target:
+def make_target(model: step3p5.Model, family: Family) -> Step3p5Target:
     """The target around a loaded model."""
-    return Step3p5Target(model)
+    return Step3p5Target(model, family)
 
 
 def make_head(target: FamilyTarget, stored: Collection[str]) -> Step3p5Head:

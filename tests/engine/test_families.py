@@ -6,11 +6,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import mlx.core as mx
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from mlx import nn
 from mlx.utils import tree_flatten
 from mlx_lm import load as stock_load
 from mlx_lm.generate import generate_step
@@ -18,10 +20,13 @@ from mlx_lm.models import cache as stock_cache
 from mlx_lm.models.mla import MultiLinear
 from mlx_lm.utils import load_model
 
+from engine.decode.cache import CacheSet
 from engine.decode.draft import MtpChain
 from engine.decode.sample import Chooser
 from engine.errors import ModelError
 from engine.measure import first_difference
+from engine.model import families
+from engine.model.base import FamilyTarget
 from engine.model.capability import capability_of, inspect, read_folder
 from engine.model.families import FAMILIES
 from engine.model.load import load
@@ -136,6 +141,68 @@ def test_plain_greedy_is_mlx_lms_own(writer_of: Callable[[str], FamilyWriter], t
     writer = writer_of(family)
     steps = generate_step(mx.array(writer.prompt), stock, max_tokens=LENGTH)
     assert writer.written("greedy", 0).tokens == [int(token) for token, _ in steps]
+
+
+# ---------------------------------------------------------------- what an entry states
+
+
+def first_acceptance(folder: Path) -> float:
+    """Share of first drafts that stand, one a round, in a greedy text."""
+    rounds = FamilyWriter(folder).write(1, Sampling(), max_tokens=40).rounds
+    return sum(stats.accepted for stats in rounds) / sum(stats.evaluated for stats in rounds)
+
+
+def restate(monkeypatch: pytest.MonkeyPatch, name: str, **changes: Any) -> None:
+    """Let the registry say something else of a family."""
+    entries = tuple(replace(entry, **changes) if entry.name == name else entry for entry in families.FAMILIES)
+    monkeypatch.setattr(families, "FAMILIES", entries)
+
+
+def entry_of(name: str) -> families.Family:
+    return next(entry for entry in FAMILIES if entry.name == name)
+
+
+@each_family
+def test_a_head_whose_inputs_are_joined_the_other_way_round_drafts_nothing_right(
+    writer_of: Callable[[str], FamilyWriter], monkeypatch: pytest.MonkeyPatch, family: str
+) -> None:
+    folder = writer_of(family).folder
+    assert first_acceptance(folder) > 0.4
+    restate(monkeypatch, family, concat=entry_of(family).concat[::-1])
+    assert first_acceptance(folder) < 0.1
+
+
+@each_family
+def test_a_head_that_is_fed_the_other_kind_of_hidden_state_drafts_hardly_anything_right(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, family: str
+) -> None:
+    """In a model whose two kinds differ in one value, to which the head's projection pays great attention."""
+    folder, entry = build(tmp_path, family), entry_of(family)
+    stored = mx.load(str(folder / "model.safetensors"))
+    assert isinstance(stored, dict)
+    first = mx.arange(64) == 0
+    # Behind the norm that value is nothing, or more than all others together; the vocabulary does not see it.
+    gain = 0.0 if entry.hidden == "post_norm" else 1000.0
+    stored["model.norm.weight"] = mx.where(first, gain - (1.0 - RECIPES[family].norm), stored["model.norm.weight"])
+    stored["lm_head.weight"] = mx.where(first, 0.0, stored["lm_head.weight"])
+    for key in [key for key in stored if key.rpartition(".")[0].endswith(("mtp.fc", "eh_proj", "input_proj"))]:
+        column = 64 * entry.concat.index("hidden")
+        stored[key][:, column] *= 1000.0 if entry.hidden == "post_norm" else 4.0
+    mx.save_safetensors(str(folder / "model.safetensors"), dict(stored))
+    monkeypatch.setattr(FamilyTarget, "before_norm", stock_before_norm)
+    assert first_acceptance(folder) > 0.4
+    restate(monkeypatch, family, hidden="pre_norm" if entry.hidden == "post_norm" else "post_norm")
+    assert first_acceptance(folder) < 0.2
+
+
+def stock_before_norm(target: FamilyTarget, tokens: mx.array, caches: CacheSet) -> mx.array:
+    """mlx-lm's own forward, its last norm left out."""
+    inner = target.text.model
+    norm, inner.norm = inner.norm, nn.Identity()
+    try:
+        return inner(tokens, caches.layers)
+    finally:
+        inner.norm = norm
 
 
 # ---------------------------------------------------------------- its head in every place

@@ -9,9 +9,10 @@ import mlx.core as mx
 import pytest
 
 from engine.model.capability import read_folder
-from engine.model.families import Family, HeadTensor, family_of
+from engine.model.families import Family, family_of
 from engine.model.head_files import HeadError, find_head
 from engine.model.head_weights import HeadWeights, NormLook, read_head, read_norms
+from engine.model.layouts import HeadTensor
 from tests.checkpoints import Kind, build
 
 Arrays = dict[str, mx.array]

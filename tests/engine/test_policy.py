@@ -27,6 +27,8 @@ ABLE = Capability(
     quantisation="4-bit",
     recurrent=True,
     cache_kinds=("recurrent", "kv"),
+    batch=True,
+    quantised_kv=True,
     head=HeadInfo(
         source="mtp.safetensors",
         count=1,
@@ -238,7 +240,13 @@ def test_the_receipt_is_complete_json() -> None:
             "origin": "recorded",
             "trial": {"evaluated": 12, "accepted": 11},
         },
-        "shape": {"batch": 1, "recurrent": True, "cache_kinds": ["recurrent", "kv"]},
+        "shape": {
+            "batch": 1,
+            "batchable": True,
+            "recurrent": True,
+            "cache_kinds": ["recurrent", "kv"],
+            "quantised_kv": True,
+        },
         "hardware_gate": {"device": "Apple M4", "generation": 16, "rule": "bandwidth_bound", "allows": True},
         "exactness": "token_identical_up_to_ties",
         "depth_source": "fixed",
