@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import replace
 
-from engine.types import MAX_DEPTH, PositionCount, RoundStats, Snapshot
+from engine.types import DrafterCount, DraftSource, PositionCount, RoundStats, Snapshot
 
 RECENT_MS = 2000.0
 """The rolling figures look back over this much writing time, so that a change of speed shows within 2 s."""
@@ -17,8 +18,9 @@ class Counters:
         self._tokens = 0
         self._rounds = 0
         self._drafted = 0
-        self._evaluated = [0] * MAX_DEPTH
-        self._accepted = [0] * MAX_DEPTH
+        self._evaluated: list[int] = []
+        self._accepted: list[int] = []
+        self._by_drafter: dict[DraftSource, DrafterCount] = {}
         self._decode_ms = 0.0
         self._recent: deque[RoundStats] = deque()
         # Sums over `_recent`, kept up to date: a snapshot is taken every round.
@@ -36,7 +38,19 @@ class Counters:
         self._tokens += stats.emitted
         self._rounds += 1
         self._drafted += stats.drafted
+        if stats.drafter is not None:
+            count = self._by_drafter.get(stats.drafter, DrafterCount(stats.drafter))
+            self._by_drafter[stats.drafter] = replace(
+                count,
+                rounds=count.rounds + 1,
+                drafted=count.drafted + stats.drafted,
+                evaluated=count.evaluated + stats.evaluated,
+                accepted=count.accepted + stats.accepted,
+            )
         for position in range(stats.evaluated):
+            if position == len(self._evaluated):
+                self._evaluated.append(0)
+                self._accepted.append(0)
             self._evaluated[position] += 1
             self._accepted[position] += position < stats.accepted
         self._decode_ms += stats.ms
@@ -53,7 +67,6 @@ class Counters:
 
     def snapshot(self) -> Snapshot:
         """The figures so far. Speeds and shares are None until there is something to divide by."""
-        depth = max((i + 1 for i, n in enumerate(self._evaluated) if n), default=0)
         evaluated, accepted = sum(self._evaluated), sum(self._accepted)
         return Snapshot(
             tokens=self._tokens,
@@ -61,7 +74,8 @@ class Counters:
             drafted=self._drafted,
             evaluated=evaluated,
             accepted=accepted,
-            by_position=tuple(PositionCount(self._evaluated[i], self._accepted[i]) for i in range(depth)),
+            by_position=tuple(map(PositionCount, self._evaluated, self._accepted)),
+            by_drafter=tuple(self._by_drafter.values()),
             decode_ms=self._decode_ms,
             tokens_per_second=_per_second(self._tokens - 1, self._decode_ms) if self._tokens else None,
             recent_tokens_per_second=_per_second(self._recent_emitted, self._recent_ms),

@@ -15,6 +15,7 @@ FinishReason = Literal["stop", "length", "cancelled", "error"]
 Mode = Literal["mtp", "plain"]
 Override = Literal["auto", "on", "off"]
 DepthSource = Literal["auto", "fixed", "bench"]
+DraftSource = Literal["mtp_chain", "prompt_lookup", "draft_model"]
 HeadOrigin = Literal["embedded", "recorded", "unproven"]
 
 MAX_DEPTH = 5
@@ -301,6 +302,7 @@ class PositionCount:
 class RoundStats:
     """One round. `drafted` were proposed; `evaluated` stops at the first rejected one, since those behind it were
     never in the running; `emitted` counts tokens handed out; `ms` is wall time since the round before it ended.
+    `drafter` made the drafts, None where there were none.
     """
 
     drafted: int
@@ -308,6 +310,18 @@ class RoundStats:
     accepted: int
     emitted: int
     ms: float
+    drafter: DraftSource | None = None
+
+
+@dataclass(frozen=True)
+class DrafterCount:
+    """What one drafter did: rounds that it drafted, and what became of its drafts."""
+
+    drafter: DraftSource
+    rounds: int = 0
+    drafted: int = 0
+    evaluated: int = 0
+    accepted: int = 0
 
 
 @dataclass(frozen=True)
@@ -315,8 +329,9 @@ class Snapshot:
     """Counters of one reply at one moment.
 
     `acceptance` is accepted / evaluated; `tokens_per_round` is tokens emitted by rounds / rounds; both None before
-    there is anything to divide. `recent_tokens_per_second` looks at the last two seconds of writing,
-    `tokens_per_second` at the whole reply after its first token; the first token belongs to the prefill.
+    there is anything to divide; `by_drafter` tells drafters apart that took turns. `recent_tokens_per_second` looks at
+    the last two seconds of writing, `tokens_per_second` at the whole reply after its first token; the first token
+    belongs to the prefill.
     """
 
     tokens: int = 0
@@ -325,6 +340,7 @@ class Snapshot:
     evaluated: int = 0
     accepted: int = 0
     by_position: tuple[PositionCount, ...] = ()
+    by_drafter: tuple[DrafterCount, ...] = ()
     decode_ms: float = 0.0
     tokens_per_second: float | None = None
     recent_tokens_per_second: float | None = None

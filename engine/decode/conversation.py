@@ -11,7 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from engine.decode.draft import Drafter, Target
+from engine.decode.draft import HistoryDrafter, Target
+from engine.decode.lookup import PromptLookup
 from engine.types import KVQuantisation
 
 MAX_MARKS = 2
@@ -26,34 +27,42 @@ nobody kept, and without a history its drafts are seldom right (published: 26 % 
 class _Mark:
     length: int
     caches: Any
-    drafter: Drafter | None
+    drafter: HistoryDrafter | None
     drafter_point: Any
 
 
 class Conversation:
-    """What the engine remembers of one chat: the tokens its caches hold, the caches, the head's history, marks."""
+    """What the engine remembers of one chat: the tokens its caches hold, the caches, the drafter's history, marks.
 
-    def __init__(self, target: Target, make_drafter: Callable[[], Drafter] | None) -> None:
-        """`make_drafter` begins a drafter without history; None where the target has none."""
+    `make_drafter` begins a drafter without history, None where there is none to draft with. It may be exchanged
+    between replies; a drafter of another kind than before begins anew.
+    """
+
+    def __init__(self, target: Target, make_drafter: Callable[[], HistoryDrafter] | None) -> None:
         self._target = target
-        self._make_drafter = make_drafter
+        self.make_drafter = make_drafter
         self.tokens: list[int] = []
         self.caches = target.make_caches()
-        self.drafter: Drafter | None = None
+        self.drafter: HistoryDrafter | None = None
+        self._lookup: PromptLookup | None = None
         self._marks: list[_Mark] = []
         self._kv: KVQuantisation | None = None
 
-    def resume(self, prompt: Sequence[int], mtp: bool, kv: KVQuantisation | None = None) -> int:
+    def resume(self, prompt: Sequence[int], drafting: bool, kv: KVQuantisation | None = None) -> int:
         """Move to the longest known prefix of `prompt` that leaves at least one token to read; its length.
 
-        With `mtp` it is the longest one that the head has read too, unless more than `MAX_REREAD` tokens would be
-        read again for it; then the head begins without a history. Without `mtp` the head's history is dropped, since
-        nobody will keep it up to date. Another `kv` than before forgets everything, for it was computed otherwise.
+        With `drafting` it is the longest one that the head has read too, unless more than `MAX_REREAD` tokens would be
+        read again for it; then the head begins without a history. Without `drafting` the drafter's history is dropped,
+        since nobody will keep it up to date. Another `kv` than before forgets everything, for it was computed
+        otherwise.
         """
         if kv != self._kv:
             self._kv = kv
             self.reset()
-        known = self._known_prefix(prompt, mtp and self._make_drafter is not None)
+        fresh = self.make_drafter() if drafting and self.make_drafter is not None else None
+        if fresh is not None:
+            self._forget_drafters_unlike(fresh)
+        known = self._known_prefix(prompt, fresh is not None and fresh.reads_hidden)
         if known is None:
             self.reset()
         else:
@@ -63,14 +72,34 @@ class Conversation:
             if self.drafter is not None:
                 self.drafter.rewind(known.drafter_point)
         self._marks = [mark for mark in self._marks if mark.length <= len(self.tokens)]
-        if not mtp:
+        if fresh is None:
             self.drafter = None
-        elif self.drafter is None and self._make_drafter is not None:
-            self.drafter = self._make_drafter()
+        elif self.drafter is None:
+            self.drafter = fresh
+            fresh.catch_up(self.tokens)
         return len(self.tokens)
 
-    def _known_prefix(self, prompt: Sequence[int], drafting: bool) -> _Mark | None:
-        """The latest of the marks and the live end that `prompt` goes on from; None to begin anew."""
+    def lookup(self, tokens: Sequence[int], most: int) -> PromptLookup | None:
+        """Prompt lookup over `tokens`, at most `most` drafts a round; None, and the index is let go, where that is 0.
+        Only tokens that are new since the last reply are indexed."""
+        if not most:
+            self._lookup = None
+            return None
+        self._lookup = self._lookup or PromptLookup()
+        self._lookup.follow(tokens, most)
+        return self._lookup
+
+    def _forget_drafters_unlike(self, fresh: HistoryDrafter) -> None:
+        """Drop what drafters of another kind have read."""
+        if type(self.drafter) is not type(fresh):
+            self.drafter = None
+        self._marks = [
+            mark if type(mark.drafter) is type(fresh) else replace(mark, drafter=None) for mark in self._marks
+        ]
+
+    def _known_prefix(self, prompt: Sequence[int], rereading: bool) -> _Mark | None:
+        """The latest of the marks and the live end that `prompt` goes on from; None to begin anew. `rereading`: what
+        the drafter has not read would have to be run again for it."""
         common = 0
         for ours, theirs in zip(self.tokens, prompt, strict=False):
             if ours != theirs:
@@ -79,7 +108,7 @@ class Conversation:
         usable = min(common, len(prompt) - 1)
         marks = [_readable(mark) for mark in (*self._marks, self._here()) if self._can_resume(mark, usable)]
         latest = max(marks, key=lambda mark: mark.length, default=None)
-        if latest is None or not drafting:
+        if latest is None or not rereading:
             return latest
         read = max((mark for mark in marks if mark.drafter), key=lambda mark: mark.length, default=None)
         again = latest.length - (0 if read is None else read.length)
@@ -102,13 +131,15 @@ class Conversation:
         self.tokens = []
         self.caches = self._target.make_caches()
         self.drafter = None
+        self._lookup = None
         self._marks = []
 
     @property
     def nbytes(self) -> int:
         """Bytes held by the caches and the marks."""
         drafter = 0 if self.drafter is None else self.drafter.nbytes
-        return self.caches.nbytes + drafter + len(self._marks) * self.caches.mark_nbytes
+        lookup = 0 if self._lookup is None else self._lookup.nbytes
+        return self.caches.nbytes + drafter + lookup + len(self._marks) * self.caches.mark_nbytes
 
 
 def _readable(mark: _Mark) -> _Mark:

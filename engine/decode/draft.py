@@ -1,5 +1,7 @@
 """Drafters guess the next tokens. They can never change a word: the target decides (see `verify.py`).
 
+All stand behind one interface, `Drafter`: the MTP chain below, and prompt lookup with its mixtures (`lookup.py`).
+
 The MTP chain uses the model's own multi-token-prediction head. Row i of the head reads the target's hidden state at
 position i and the embedding of the token at i+1, and predicts the token at i+2. Draft 1 comes from the newest pair;
 each further draft feeds the head its own output and its own guess (cascade).
@@ -15,6 +17,7 @@ import mlx.core as mx
 
 from engine.decode.cache import CacheSet
 from engine.decode.sample import Chooser
+from engine.types import DraftSource
 
 MAX_PENDING = 512
 """Rows the head may lag behind before it is cheaper to let it forget; a bound on memory and on the catch-up."""
@@ -62,11 +65,29 @@ class Head(Protocol):
 
 
 class Drafter(Protocol):
-    """Guesses what comes next from what the target has committed. `MtpChain` says what each method means."""
+    """Guesses what comes next from what the target has committed, or from what has been said."""
 
-    def observe(self, hidden: mx.array, tokens: mx.array, counts: Sequence[int]) -> None: ...
+    @property
+    def source(self) -> DraftSource:
+        """Which drafter made the latest drafts."""
+        ...
 
-    def prime(self) -> None: ...
+    def ahead(self, depth: int, room: int, unread: int = 0) -> int:
+        """How many drafts it would make for the next round, at most `room`; `depth` is how many are worth computing.
+
+        `unread` tokens that the target is still choosing will have come by then. 0 says that the next round can be a
+        plain one, which needs not wait until they are read.
+        """
+        return min(depth, room)
+
+    def hear(self, tokens: Sequence[Sequence[int]]) -> None:
+        """The tokens of a round, for each sequence, as soon as the host has read them."""
+        return
+
+    def observe(self, hidden: mx.array, tokens: mx.array, counts: Sequence[int]) -> None:
+        """Note what a round has committed: sequence b keeps the first `counts[b]` of the `[B, R]` rows that it ran;
+        `hidden` are the target's states for them, as its head reads them. All 0 where it was taken back."""
+        return
 
     def draft(
         self,
@@ -75,16 +96,46 @@ class Drafter(Protocol):
         chooser: Chooser,
         positions: Sequence[int],
         seen: mx.array | None,
-    ) -> mx.array: ...
+    ) -> mx.array:
+        """At most `depth` guesses after `newest` `[B, 1]`, as a lazy `[B, K]`; K may be less, and 0.
 
-    def mark(self) -> Any: ...
+        `positions[b]` is the position of sequence b's first guess; `seen` are the latest tokens up to `newest`, as
+        the chooser wants them.
+        """
+        ...
 
-    def rewind(self, mark: Any) -> None: ...
 
-    def can_rewind(self, mark: Any) -> bool: ...
+class HistoryDrafter(Drafter, Protocol):
+    """A drafter that has to read the conversation as well, and keeps what it has read from one reply to the next."""
+
+    reads_hidden: bool
+    """Whether it reads the target's hidden states. Nobody keeps those: what it missed, the target has to run again."""
+
+    def catch_up(self, tokens: Sequence[int]) -> None:
+        """A conversation goes on after `tokens`. One that was not there so far, and needs nothing but tokens, may
+        read them now."""
+        return
+
+    def prime(self) -> None:
+        """Read what `observe` noted of the prompt. Called after each prefill chunk."""
+        ...
+
+    def mark(self) -> Any:
+        """A point to come back to."""
+        ...
+
+    def rewind(self, mark: Any) -> None:
+        """Return to `mark`, dropping what was read since."""
+        ...
+
+    def can_rewind(self, mark: Any) -> bool:
+        """Whether what `mark` needs is still held."""
+        ...
 
     @property
-    def nbytes(self) -> int: ...
+    def nbytes(self) -> int:
+        """Bytes held by what it has read."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -101,8 +152,11 @@ class _Rows:
         return len(set(self.counts)) > 1
 
 
-class MtpChain:
+class MtpChain(HistoryDrafter):
     """Drafts with the MTP head. Its cache holds only rows made from the *target's* hidden states."""
+
+    source: DraftSource = "mtp_chain"
+    reads_hidden = True
 
     def __init__(self, head: Head) -> None:
         self._head = head

@@ -12,6 +12,7 @@ import mlx.core as mx
 from engine.decode.cache import KV_STEP
 from engine.decode.conversation import Conversation
 from engine.decode.draft import Target
+from engine.decode.lookup import with_lookup
 from engine.decode.quantised import quantise
 from engine.decode.round import Decoder
 from engine.decode.sample import NOTHING, Chooser
@@ -50,8 +51,9 @@ class Silence:
 
 @dataclass(frozen=True)
 class Task:
-    """What to decode. `depth` 0 is plain decoding: the head is neither run nor kept up to date.
+    """What to decode. `depth` 0 without `lookup` is plain decoding: no drafter is run or kept up to date.
 
+    `depth` is how many drafts a round are computed, `lookup` how many may be copied from what was said before.
     `turn_end` is the length of the prompt before the generation prompt, 0 if unknown. `max_tokens` -1 is no limit
     but the context's. `kv` quantises keys and values at one fixed position, which no round crosses.
     """
@@ -64,6 +66,7 @@ class Task:
     max_tokens: int
     context: int
     kv: KVQuantisation | None = None
+    lookup: int = 0
 
 
 @dataclass
@@ -108,13 +111,17 @@ def generate(
     outcome = Outcome()
     if budget == 0:
         return outcome
-    outcome.reused = conversation.resume(task.prompt, mtp=task.depth > 0, kv=task.kv)
+    outcome.reused = conversation.resume(task.prompt, drafting=task.depth > 0, kv=task.kv)
     try:
         newest = _prefill(conversation, target, task, outcome.reused, on_prefill, cancelled)
         if newest is None:
             outcome.finish_reason = "cancelled"
             return outcome
+        mx.async_eval(newest)
+        lookup = conversation.lookup(task.prompt, task.lookup)  # the prompt is indexed while its end is being read
         (first,) = cast(list[int], newest[0].tolist())
+        if lookup is not None:
+            lookup.hear([[first]])
         mx.clear_cache()  # buffers as large as a chunk of the prompt, which the rounds have no use for
         outcome.prefill_ms = (time.perf_counter() - started) * 1000
         counters.first_token()
@@ -122,7 +129,7 @@ def generate(
             target,
             conversation.caches,
             task.chooser,
-            conversation.drafter,
+            with_lookup(lookup, conversation.drafter),
             newest,
             [total],
             _seen(task.chooser, task.prompt, newest),
@@ -253,25 +260,32 @@ def _rounds(
     if rules.ended():
         output.hand_out()
         return
+
+    def drafts(unread: int = 0) -> int:
+        """How many drafts the round holds that comes after the `unread` tokens of the running one."""
+        room = _room(task, rules.remaining - unread, decoder.lengths[0] + unread)
+        return decoder.ahead(task.depth, room, unread)
+
     at = time.perf_counter()
-    running = decoder.launch(_depth(task, rules.remaining, decoder.lengths[0]))
+    running = decoder.launch(drafts())
     output.hand_out()
     while True:
-        plain_next = rules.remaining > 1 and _depth(task, rules.remaining - 1, decoder.lengths[0] + 1) == 0
-        pipelined = running.depth == 0 and plain_next
+        # Where nobody has a draft for what comes after the running step, a plain step follows before it is read.
+        pipelined = running.depth == 0 and rules.remaining > 1 and drafts(unread=1) == 0
         behind = decoder.launch_behind(running) if pipelined else None
         verdict = decoder.read(running)[0]
         now = time.perf_counter()
         kept = rules.keep(verdict.tokens)
         verdict = verdict.cut(kept)
-        stats = RoundStats(verdict.drafted, verdict.evaluated, verdict.accepted, kept, (now - at) * 1000)
+        ms = (now - at) * 1000
+        stats = RoundStats(verdict.drafted, verdict.evaluated, verdict.accepted, kept, ms, running.drafter)
         at = now
         if behind is None:
             decoder.commit(running, [kept])
         if cancelled() and not rules.ended():
             rules.end("cancelled")
         if not rules.ended():
-            running = behind or decoder.launch(_depth(task, rules.remaining, decoder.lengths[0]))
+            running = behind or decoder.launch(drafts())
         elif behind is not None:
             decoder.abandon(behind)
         # Whatever is done with the tokens is done while the next round runs.
@@ -283,12 +297,11 @@ def _rounds(
             mx.clear_cache()  # the keys and values have moved to larger buffers; the old ones fit nothing else
 
 
-def _depth(task: Task, remaining: int, position: int) -> int:
-    """Drafts worth making when `remaining` tokens may still come and the newest is at `position`.
+def _room(task: Task, remaining: int, position: int) -> int:
+    """Drafts that fit into a round when `remaining` tokens may still come and the newest is at `position`.
 
     The round itself always yields one. Where keys and values are quantised on the way, no round reaches across.
     """
-    depth = min(task.depth, remaining - 1)
     if task.kv is not None and position < task.kv.start:
-        return min(depth, task.kv.start - position - 1)
-    return depth
+        return min(remaining - 1, task.kv.start - position - 1)
+    return remaining - 1

@@ -30,7 +30,7 @@ from engine.decode.draft import Drafter, Target
 from engine.decode.quantised import quantise
 from engine.decode.sample import Chooser
 from engine.decode.verify import Verdict, accepted_count
-from engine.types import KVQuantisation
+from engine.types import DraftSource, KVQuantisation
 
 
 @dataclass
@@ -38,7 +38,8 @@ class Launched:
     """A round that is running: an open transaction on the caches.
 
     `rows` are the tokens fed, `[B, K+1]`; `hidden` the target's states for them; `choices` what it chose after each,
-    `[B, K+1]`; `report` what the host will read, `[B, K+2]`: the number accepted, then the choices.
+    `[B, K+1]`; `report` what the host will read, `[B, K+2]`: the number accepted, then the choices; `drafter` made the
+    drafts, None where there are none.
     """
 
     depth: int
@@ -46,6 +47,7 @@ class Launched:
     hidden: mx.array
     choices: mx.array
     report: mx.array
+    drafter: DraftSource | None = None
 
 
 class Decoder:
@@ -76,13 +78,21 @@ class Decoder:
         self._kv = kv
         self.lengths = list(lengths)
 
+    def ahead(self, depth: int, room: int, unread: int = 0) -> int:
+        """How many drafts the next round would hold, see `Drafter.ahead`; 0 without a drafter."""
+        return 0 if self._drafter is None or room < 1 else self._drafter.ahead(depth, room, unread)
+
     def launch(self, depth: int) -> Launched:
-        """Draft `depth` tokens and start checking them. Returns at once; nothing is read from the device."""
+        """Draft up to `depth` tokens and start checking them. Returns at once; nothing is read from the device."""
         after_newest = [length + 1 for length in self.lengths]
-        rows = self._newest
+        rows, drafter = self._newest, None
         if depth:
             assert self._drafter is not None
             drafts = self._drafter.draft(rows, depth, self._chooser, after_newest, self._seen)
+            depth = drafts.shape[1]
+        if depth:
+            assert self._drafter is not None
+            drafter = self._drafter.source
             mx.async_eval(drafts)  # the chain runs while the graph of the check is being built
             rows = mx.concatenate([rows, drafts], axis=1)
         if self._kv is not None and set(self.lengths) == {self._kv.start}:
@@ -97,7 +107,7 @@ class Decoder:
             accepted = mx.zeros(choices.shape[0], dtype=mx.int32)
         report = mx.concatenate([accepted[:, None], choices], axis=1)
         mx.async_eval(report, hidden)
-        return Launched(depth, rows, hidden, choices, report)
+        return Launched(depth, rows, hidden, choices, report, drafter)
 
     def launch_behind(self, running: Launched) -> Launched:
         """Start the plain step after a plain step that has not been read yet.
@@ -111,7 +121,10 @@ class Decoder:
     def read(self, running: Launched) -> list[Verdict]:
         """Wait for the round and read it: the one time per round that the host looks at the device."""
         report = cast(list[list[int]], running.report.tolist())
-        return [Verdict(row[1 : row[0] + 2], running.depth, accepted=row[0]) for row in report]
+        verdicts = [Verdict(row[1 : row[0] + 2], running.depth, accepted=row[0]) for row in report]
+        if self._drafter is not None:
+            self._drafter.hear([verdict.tokens for verdict in verdicts])
+        return verdicts
 
     def commit(self, running: Launched, kept: Sequence[int]) -> None:
         """Keep the first `kept[b]` tokens of each sequence's verdict; the last one kept becomes the newest.
@@ -119,10 +132,10 @@ class Decoder:
         Keeping 0 takes the round back as if it had never been launched.
         """
         self._caches.commit(kept)
-        if not any(kept):
-            return
         if self._drafter is not None:
             self._drafter.observe(running.hidden, running.rows, kept)
+        if not any(kept):
+            return
         self.lengths = [length + count for length, count in zip(self.lengths, kept, strict=True)]
         if len(set(kept)) == 1:
             count = kept[0]

@@ -13,6 +13,7 @@ from mlx_lm.generate import generate_step
 from mlx_lm.models import deepseek_v3, falcon_h1, gemma3_text, gpt_oss, llama, mamba, mamba2, recurrent_gemma
 
 from engine.decode.conversation import Conversation
+from engine.decode.draft import HistoryDrafter
 from engine.decode.loop import Silence, Task, generate
 from engine.decode.quantised import require_quantisable
 from engine.decode.sample import Chooser
@@ -167,9 +168,11 @@ def test_what_was_read_on_trial_can_be_taken_back(
     assert mx.allclose(resumed, target.hidden(tokens[:, 16:], fresh), atol=1e-4)
 
 
-class Foreknowing:
+class Foreknowing(HistoryDrafter):
     """A drafter that knows the text, and says a wrong word at random."""
 
+    source = "draft_model"
+    reads_hidden = False
     nbytes = 0
 
     def __init__(self, text: Sequence[int], start: int) -> None:

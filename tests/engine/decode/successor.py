@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import mlx.core as mx
 
 from engine.decode.cache import CacheSet
+from engine.decode.draft import HistoryDrafter
 from engine.decode.sample import Chooser
 
 VOCABULARY = 16
@@ -63,9 +64,11 @@ class SuccessorTarget:
         return CacheSet([RowCount()])
 
 
-class ScriptedDrafter:
+class ScriptedDrafter(HistoryDrafter):
     """Guesses right but for the positions of the chain (from 1) that the script names for each round in turn."""
 
+    source = "mtp_chain"
+    reads_hidden = True
     nbytes = 0
 
     def __init__(self, wrong: Sequence[set[int]]) -> None:

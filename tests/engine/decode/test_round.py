@@ -8,7 +8,7 @@ import pytest
 
 from engine.decode.cache import KV_STEP, CacheSet, KVCache, RecurrentCache
 from engine.decode.conversation import Conversation
-from engine.decode.draft import MAX_PENDING, MtpChain
+from engine.decode.draft import MAX_PENDING, HistoryDrafter, MtpChain
 from engine.decode.loop import PREFILL_CHUNK, Outcome, Silence, Task, generate
 from engine.decode.round import Decoder
 from engine.decode.sample import Chooser
@@ -144,9 +144,11 @@ def test_e22_a_prompt_of_any_length_is_answered_as_plainly(
         assert alone(model, prompt, SEEDS[0], Sampling(), depth) == plain
 
 
-class AlwaysWrong:
+class AlwaysWrong(HistoryDrafter):
     """Guesses a control token, which the target never says: the test sees to it."""
 
+    source = "mtp_chain"
+    reads_hidden = False
     nbytes = 0
 
     def draft(
@@ -161,6 +163,9 @@ class AlwaysWrong:
     def mark(self) -> None: ...
 
     def rewind(self, mark: None) -> None: ...
+
+    def can_rewind(self, mark: None) -> bool:
+        return True
 
 
 @pytest.mark.parametrize("depth", [1, 4])
@@ -286,7 +291,7 @@ def test_a_head_that_lags_too_far_forgets_and_the_words_stay_the_same(model: Loa
     assert model.head is not None
     drafter = MtpChain(model.head)
     conversation = Conversation(model.target, lambda: drafter)
-    conversation.resume([300, 301], mtp=True)
+    conversation.resume([300, 301], drafting=True)
     caches = conversation.caches
     tokens = mx.array([[300, 301, 302]])
     hidden = model.target.hidden(tokens, caches)
