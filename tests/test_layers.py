@@ -45,6 +45,7 @@ ENGINE = {
     "engine.device": ("engine.types", "engine.errors"),
     "engine.telemetry": ("engine.types", "engine.errors"),
     "engine.sampling": ("engine.types", "engine.errors"),
+    "engine.evidence": ("engine.types", "engine.errors"),
     "engine.decode": ("engine.types", "engine.errors", "engine.telemetry"),
     "engine.model": (
         *("engine.types", "engine.errors", "engine.parts", "engine.sampling"),
@@ -65,7 +66,7 @@ ENGINE = {
     ),
     "engine.trials": ("engine.types", "engine.errors", "engine.model.refusals"),
     "engine.inspection": (
-        *("engine.types", "engine.errors", "engine.device", "engine.trials"),
+        *("engine.types", "engine.errors", "engine.device", "engine.trials", "engine.evidence"),
         *("engine.model.capability", "engine.library", "engine.policy"),
     ),
     "engine.writing": (
@@ -79,7 +80,7 @@ ENGINE = {
     "engine.worker": (
         *("engine.types", "engine.errors", "engine.device", "engine.telemetry", "engine.writing", "engine.probe"),
         *("engine.decode", "engine.model", "engine.library", "engine.measure", "engine.policy"),
-        *("engine.trials", "engine.inspection"),
+        *("engine.trials", "engine.inspection", "engine.evidence"),
     ),
     "engine.terminal": ("engine.types", "engine.errors", "engine.parts", "engine.worker"),
     "engine.cli": ("engine",),
