@@ -129,7 +129,7 @@ class Session(QObject):
 
     def new_chat(self) -> None:
         """Show an empty chat: the one that is there already, else a new one."""
-        empty = next((chat for chat in self.chats if not chat.turns), None)
+        empty = next((chat for chat in self.chats if chat.is_empty), None)
         if empty is None:
             empty = Chat()
             self.chats.insert(0, empty)
@@ -179,20 +179,12 @@ class Session(QObject):
     def send(self, question: str, replaces: Turn | None = None) -> bool:
         """Ask in the chat that is shown. False, with a notice, where that is not possible now.
 
-        With `replaces` the question stands in for the one of the last turn.
+        With `replaces` the question becomes a new version of that turn's, and what followed it stays with the old one.
         """
         if not question.strip() or self._refused():
             return False
         chat = self.current
-        turn = Turn(question.strip("\n"))
-        if replaces is not None and chat.turns and chat.turns[-1] is replaces:
-            turn.replaces = chat.turns.pop()
-            chat.turns.append(turn)
-            self.turns_changed.emit(chat)
-            self._ask(chat, turn)
-            return True
-        chat.turns.append(turn)
-        self._ask(chat, turn)
+        self._ask(chat, chat.ask(question.strip("\n"), replaces))
         return True
 
     def regenerate(self) -> bool:
@@ -214,11 +206,10 @@ class Session(QObject):
 
     def _ask(self, chat: Chat, turn: Turn) -> None:
         first = not turn.answers
-        answer = Answer()
-        turn.answers.append(answer)
+        answer = chat.writing = turn.add(Answer())
         self.writing = Writing(next(self._ids), chat, turn, answer)
         self._raise(chat)
-        if first and turn.replaces is None:
+        if first and len(chat.versions_of(turn)) == 1:
             self.turn_added.emit(chat, turn)
         elif first or turn.shown is answer:
             self.turns_changed.emit(chat)
@@ -348,13 +339,14 @@ class Session(QObject):
         if writing is None:
             return
         chat, turn, answer = writing.chat, writing.turn, writing.answer
+        chat.writing = None
         if reply is not None and reply.text:
             answer.text = reply.text
+            answer.tokens = reply.tokens
         answer.reply = reply
         answer.error = error
         answer.outcome = outcome
         if answer.text:
-            turn.replaces = None
             self.answer_ended.emit(chat, turn)
         elif outcome == "stopped":
             self._take_back(chat, turn, answer)
@@ -372,9 +364,7 @@ class Session(QObject):
         if turn.answers:
             self.answer_ended.emit(chat, turn)
             return
-        chat.turns.remove(turn)
-        if turn.replaces is not None:
-            chat.turns.append(turn.replaces)
+        chat.take_back(turn)
         self.turns_changed.emit(chat)
         self.question_returned.emit(chat, turn.question)
 

@@ -1,0 +1,149 @@
+"""What stands in the rows of the database, and how it gets there and back."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from dataclasses import dataclass
+from typing import Any
+
+from app.chats.chat import NEW_TITLE, Chat
+from app.chats.database import Row, index
+from app.chats.record import Record, clean, packed, parsed, rebuilt, settings_of, take_settings, unpacked
+from app.chats.search import Snippet, query, snippet, visible
+
+HITS, HITS_OF_CHAT, SCANNED = 60, 3, 400
+
+ALL_CHATS = """SELECT chats.*, drafts.text AS draft FROM chats
+    LEFT JOIN drafts ON drafts.chat = chats.id WHERE NOT removed"""
+
+
+@dataclass(frozen=True)
+class Hit:
+    """A message that has the words that were looked for: `chat` and `message` are ids."""
+
+    chat: str
+    message: int
+    snippet: Snippet
+
+
+def chat_of(row: Row) -> Chat:
+    """A chat as it stands in its row, tolerantly; its messages are not read."""
+    chat = Chat(
+        id=row["id"],
+        title=rebuilt(str, row["title"]) or NEW_TITLE,
+        named=bool(row["named"]),
+        pinned=bool(row["pinned"]),
+        created=rebuilt(float, row["created"]),
+        used=rebuilt(float, row["used"]),
+        draft=rebuilt(str, row["draft"]),
+        loaded=False,
+    )
+    take_settings(chat, parsed(row["settings"]))
+    return chat
+
+
+def values_of(chat: Chat) -> dict[str, Any]:
+    return {
+        "id": chat.id,
+        "title": clean(chat.title),
+        "named": chat.named,
+        "pinned": chat.pinned,
+        "created": chat.created,
+        "used": chat.used,
+        "settings": json.dumps(settings_of(chat), ensure_ascii=False),
+    }
+
+
+def records_in(db: sqlite3.Connection, chat: str) -> list[Record]:
+    """The messages of a chat in the order they were made."""
+    found = []
+    for row in db.execute("SELECT * FROM messages WHERE chat = ? ORDER BY id", (chat,)).fetchall():
+        found.append(
+            Record(
+                id=row["id"],
+                parent=row["parent"],
+                role=rebuilt(str, row["role"]),
+                text=rebuilt(str, row["text"]),
+                chosen=rebuilt(int, row["chosen"]) or row["id"],
+                created=rebuilt(float, row["created"]),
+                outcome=rebuilt(str, row["outcome"]),
+                tokens=unpacked(row["tokens"]),
+                details=parsed(row["details"]),
+                removed=bool(row["removed"]),
+            )
+        )
+    return found
+
+
+def put(db: sqlite3.Connection, table: str, values: dict[str, Any]) -> None:
+    """Insert a row, or renew the columns of the one that is there."""
+    columns = ", ".join(values)
+    marks = ", ".join(f":{name}" for name in values)
+    key, *rest = values
+    renewed = ", ".join(f"{name} = excluded.{name}" for name in rest)
+    db.execute(f"INSERT INTO {table} ({columns}) VALUES ({marks}) ON CONFLICT ({key}) DO UPDATE SET {renewed}", values)
+
+
+def put_message(db: sqlite3.Connection, chat: str, record: Record) -> None:
+    """Insert a message, or write it anew; what it had grown by is part of it now."""
+    values = {
+        "id": record.id,
+        "chat": chat,
+        "parent": record.parent,
+        "role": record.role,
+        "text": record.text,
+        "chosen": record.chosen,
+        "created": record.created,
+        "outcome": record.outcome,
+        "tokens": packed(record.tokens),
+        "details": json.dumps(record.details, ensure_ascii=False),
+    }
+    put(db, "messages", values)
+    db.execute("DELETE FROM pieces WHERE message = ?", (record.id,))
+    opened = bool(record.details.get("opened_thinking"))
+    index(db, record.id, record.text if record.role == "user" else visible(record.text, opened))
+
+
+def put_piece(db: sqlite3.Connection, message: int, text: str, tokens: bytes) -> None:
+    """Append to a message that is being written."""
+    db.execute(
+        """INSERT INTO pieces (message, number, text, tokens)
+        VALUES (?, (SELECT coalesce(max(number) + 1, 0) FROM pieces WHERE message = ?), ?, ?)""",
+        (message, message, text, tokens),
+    )
+
+
+def put_draft(db: sqlite3.Connection, values: dict[str, Any], draft: str) -> None:
+    """Write a draft down; a chat in which nothing was ever asked gets its row with it."""
+    db.execute(
+        "INSERT OR IGNORE INTO chats (id, title, created, used) VALUES (:id, :title, :created, :used)",
+        values,
+    )
+    put(db, "drafts", {"chat": values["id"], "text": draft})
+
+
+def hits_in(db: sqlite3.Connection, asked: str) -> list[Hit]:
+    """The latest messages that match, at most a few of each chat."""
+    wanted = query(asked)
+    if not wanted:
+        return []
+    rows = db.execute(
+        """SELECT messages.id, messages.chat FROM words
+        JOIN messages ON messages.id = words.rowid JOIN chats ON chats.id = messages.chat
+        WHERE words MATCH ? AND NOT messages.removed AND NOT chats.removed
+        ORDER BY words.rowid DESC LIMIT ?""",
+        (wanted, SCANNED),
+    )
+    of_chat: dict[str, list[int]] = {}
+    for row in rows.fetchall():
+        of_chat.setdefault(row["chat"], []).append(row["id"])
+    hits = []
+    for chat, messages in list(of_chat.items())[:HITS]:
+        for message in messages[:HITS_OF_CHAT]:
+            row = db.execute("SELECT role, text, details FROM messages WHERE id = ?", (message,)).fetchone()
+            text = rebuilt(str, row["text"])
+            if row["role"] != "user":
+                text = visible(text, bool(parsed(row["details"]).get("opened_thinking")))
+            hits.append(Hit(chat, message, snippet(text, asked)))
+    return hits[:HITS]
