@@ -67,6 +67,7 @@ class Session(QObject):
     state_changed = Signal()  # the state, or what it is about (progress, decision)
     model_changed = Signal()  # another model, or none
     wish_changed = Signal()  # the MTP override
+    thinking_changed = Signal()  # whether the model is to think before it answers
     speed_changed = Signal()  # new numbers in `speed`
     load_failed = Signal(object, object)  # Chat, ErrorReport: shown where the model was asked for
     notice = Signal(str)  # one short line about something that was not done
@@ -170,6 +171,19 @@ class Session(QObject):
             self._save()
         self.wish_changed.emit()
 
+    @property
+    def thinking(self) -> bool | None:
+        """Whether the model in use is to think before it answers; None where it has no switch for that."""
+        if self.info is None or self.info.thinks is None:
+            return None
+        return self.settings.thinking.get(self.model_path, self.info.thinks)
+
+    def set_thinking(self, thinking: bool) -> None:
+        """Take the choice from the next reply on, and keep it for this model."""
+        self.settings.thinking[self.model_path] = thinking
+        self._save()
+        self.thinking_changed.emit()
+
     def _save(self) -> None:
         if not self.settings.save():
             self.notice.emit("Settings could not be saved. They hold until you quit.")
@@ -238,6 +252,7 @@ class Session(QObject):
                 seed=chat.seed,
                 max_tokens=-1 if chat.max_tokens is None else chat.max_tokens,
                 mtp=self.wish,
+                thinking=None if self.thinking is None else self.settings.thinking.get(self.model_path),
             )
         )
 

@@ -47,6 +47,8 @@ class Settings:
     """Folders, the latest first."""
     wishes: dict[str, KeptWish] = field(default_factory=dict)
     """Model path -> MTP override."""
+    thinking: dict[str, bool] = field(default_factory=dict)
+    """Model path -> whether it is to think before it answers, where that was chosen."""
 
     def __post_init__(self) -> None:
         self.path: Path | None = None
@@ -85,6 +87,9 @@ class Settings:
         wishes = data.get("wishes")
         if isinstance(wishes, dict):
             self.wishes = {path: wish for path, entry in wishes.items() if (wish := _kept_wish(entry))}
+        thinking = data.get("thinking")
+        if isinstance(thinking, dict):
+            self.thinking = {path: chosen for path, chosen in thinking.items() if isinstance(chosen, bool)}
 
     def save(self) -> bool:
         """Write the file. False (and a line in the log) where the disk refuses; nothing is lost in memory."""

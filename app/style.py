@@ -41,6 +41,12 @@ QPushButton[kind="fill"] { background: $fill; color: $onfill; }
 QPushButton[kind="ink"] { background: $ink; color: $page; }
 QPushButton[kind="fill"]:disabled, QPushButton[kind="ink"]:disabled { background: $track; color: $disabled; }
 
+QPushButton[kind="toggle"] {
+    background: transparent; color: $text2; border: none; padding: 0;
+    min-height: 28px; max-height: 28px;
+}
+QPushButton[kind="toggle"]:hover, QPushButton[kind="toggle"]:checked { color: $text; }
+
 QPushButton[kind="link"] {
     background: transparent; color: $accent; border: none; padding: 0; text-align: left;
 }

@@ -87,6 +87,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--ban", metavar="ID", type=int, action="append", help="never choose this token (repeatable)")
     add("--max-tokens", metavar="N", type=_max_tokens, default=-1, help="end the reply after N tokens")
     add("--stop", metavar="S", action="append", default=[], help="end the reply at this text (repeatable)")
+    add("--thinking", choices=("on", "off"), help="think before answering, or not, where the model has a switch for it")
     add("--mtp", choices=("auto", "on", "off"), default="auto", help="whether to read ahead (default: auto)")
     add("--depth", metavar=f"auto|1-{MAX_DEPTH}", type=_depth, help="drafts per round (default: auto)")
     add("--head", metavar="PATH", help="a file or folder with the model's MTP head, if it is shipped apart")
@@ -189,7 +190,7 @@ def _say(engine: Engine, model: ModelInfo, messages: list[Message]) -> tuple[lis
         return messages[:-1], 1
     printer.end_line()
     print(stats_line(reply), file=sys.stderr)
-    return [*messages, Message("assistant", reply.text, reply.tokens, model.path)], 0
+    return [*messages, Message("assistant", reply.text, reply.tokens, model.path, reply.opened_thinking)], 0
 
 
 def _generate(args: argparse.Namespace) -> int:
@@ -210,7 +211,9 @@ def _generate(args: argparse.Namespace) -> int:
     partial: Reply | None = None
     try:
         with Engine() as engine:
-            engine.load(args.model, args.head)
+            model = engine.load(args.model, args.head)
+            if args.thinking is not None and model.thinks is None:
+                print(f"{model.name} has no switch for thinking.", file=sys.stderr)
             request = Request(
                 engine.next_id(),
                 chat="generate",
@@ -222,6 +225,7 @@ def _generate(args: argparse.Namespace) -> int:
                 mtp=MtpWish(args.mtp, args.depth),
                 kv_bits=args.kv_bits,
                 kv_quantise_from=args.kv_from,
+                thinking=None if args.thinking is None else args.thinking == "on",
             )
             printer = Printer(quiet=args.json)
             try:

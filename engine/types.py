@@ -118,6 +118,7 @@ class KVQuantisation:
 @dataclass(frozen=True)
 class Message:
     """One turn. `tokens` are the ids that a model generated for it, and `model` is that model's `ModelInfo.path`.
+    `opened_thinking`: its prompt had opened a thought, so `content` begins inside one without a tag.
 
     Where both are known and the same model reads the turn again, the ids are used as they are: text does not
     always encode back to the ids it came from, and a changed id would lose the reuse of everything after it.
@@ -127,6 +128,7 @@ class Message:
     content: str
     tokens: tuple[int, ...] = ()
     model: str = ""
+    opened_thinking: bool = False
 
 
 @dataclass(frozen=True)
@@ -135,7 +137,8 @@ class Request:
 
     `chat` names the conversation whose earlier computation may be reused. `max_tokens` of -1 runs to an end token
     or to the end of the context. `seed` None draws a fresh one. `kv_bits` of 4 or 8 quantises keys and values once
-    the conversation holds `kv_quantise_from` tokens; None keeps them as computed.
+    the conversation holds `kv_quantise_from` tokens; None keeps them as computed. `thinking` asks the model to think
+    before it answers, or not to; None leaves that to its template, as it is where the template has no switch for it.
     """
 
     id: int
@@ -148,6 +151,7 @@ class Request:
     mtp: MtpWish = MtpWish()
     kv_bits: int | None = None
     kv_quantise_from: int = 0
+    thinking: bool | None = None
 
     @property
     def kv(self) -> KVQuantisation | None:
@@ -277,7 +281,11 @@ class Decision:
 @dataclass(frozen=True)
 class ModelInfo:
     """A loaded model as the window shows it. `name` is what people call it, `path` the folder it came from, `defaults`
-    the sampling that it recommends."""
+    the sampling that it recommends.
+
+    Without a template it is a base model: it goes on with a text and was not taught to answer. `thinks` is whether it
+    thinks before it answers unless a request says otherwise; None where its template has no switch for that.
+    """
 
     name: str
     path: str
@@ -285,6 +293,7 @@ class ModelInfo:
     device: Device
     defaults: SamplingChoice
     has_template: bool
+    thinks: bool | None = None
 
 
 # ---------------------------------------------------------------- numbers

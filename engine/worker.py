@@ -237,6 +237,7 @@ class _Engine:
             device=self._device,
             defaults=loaded.defaults,
             has_template=text.has_template,
+            thinks=text.thinks,
         )
         self._emit(Loaded(self._info))
 

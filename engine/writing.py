@@ -114,7 +114,7 @@ class ReplyWriter:
         self._model = model
         self._decision = decision
         self._emit = emit
-        self._prompt = text.encode(request.messages)
+        self._prompt = text.encode(request.messages, request.thinking)
         self._seed = fresh_seed() if request.seed is None else request.seed & (2**64 - 1)
         used = request.sampling.over(model.defaults)
         sampling = validated(used.values, model.target.vocabulary, model.capability.context)

@@ -301,7 +301,7 @@ def _asked(*turns: Turn) -> Iterator[Message]:
 
 
 def _said(answer: Answer) -> Message:
-    return Message("assistant", answer.text, tokens=answer.tokens, model=answer.model)
+    return Message("assistant", answer.text, answer.tokens, answer.model, answer.opened_thinking)
 
 
 def title_of(question: str) -> str:

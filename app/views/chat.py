@@ -114,6 +114,7 @@ class ChatView(QWidget):
         self.empty.chosen.connect(lambda prompt: session.send(prompt))
         self.composer.sent.connect(self._send)
         self.composer.stopped.connect(session.stop)
+        self.composer.thinking.chosen.connect(session.set_thinking)
         self.composer.edit_wanted.connect(self.edit_last)
         self.composer.edit_given_up.connect(self._give_up_edit)
         self.composer.changed.connect(self._keep_draft)
@@ -127,6 +128,8 @@ class ChatView(QWidget):
         session.state_changed.connect(self.refresh)
         session.model_changed.connect(self.refresh)
         session.model_changed.connect(self._show_failure)
+        session.model_changed.connect(self._refresh_thinking)
+        session.thinking_changed.connect(self._refresh_thinking)
         session.speed_changed.connect(self._refresh_meter)
         session.notice.connect(self.show_notice)
         self._show_chat()
@@ -355,6 +358,9 @@ class ChatView(QWidget):
         if progress is None or not 0 < progress.done < progress.total:
             return words
         return f"{words} {progress.done / progress.total * 100:.0f} %"
+
+    def _refresh_thinking(self) -> None:
+        self.composer.thinking.show_choice(self._session.thinking)
 
     def _refresh_meter(self) -> None:
         info = self._session.info

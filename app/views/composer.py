@@ -191,8 +191,35 @@ def shortened(tokens: int) -> str:
     return f"{tokens // 1024}k" if tokens % 1024 == 0 else f"{tokens / 1000:.0f}k"
 
 
+class ThinkingToggle(Button):
+    """Whether the model is to think before it answers. Seen only where the model can do both."""
+
+    chosen = Signal(bool)
+
+    def __init__(self) -> None:
+        super().__init__("Thinking", "toggle", "ui")
+        self.setCheckable(True)
+        self.setIconSize(QSize(14, 14))
+        self.toggled.connect(self._say)
+        self.clicked.connect(self.chosen)
+        theme.signals().changed.connect(self._say)
+        self.show_choice(None)
+
+    def show_choice(self, thinking: bool | None) -> None:
+        """The choice as it stands; None where there is none to make."""
+        self.setVisible(thinking is not None)
+        self.setChecked(bool(thinking))
+        self._say()
+
+    def _say(self) -> None:
+        on = self.isChecked()
+        self.setIcon(icon("check" if on else "circle", "text" if on else "text3", 14))
+        self.setAccessibleName(f"Thinking before the answer: {'on' if on else 'off'}")
+        explain(self, f"{'Thinks before it answers' if on else 'Answers at once'}. Holds from the next message.")
+
+
 class Composer(QFrame):
-    """The field, its meter and its button."""
+    """The field, the thinking switch, the meter and the button."""
 
     sent = Signal(str)
     stopped = Signal()
@@ -205,6 +232,7 @@ class Composer(QFrame):
         super().__init__()
         self.setProperty("kind", "composer")
         self.input = Input()
+        self.thinking = ThinkingToggle()
         self.meter = ContextMeter()
         self.send = Button("Send", "fill")
         self.stop = Button("Stop", "ink")
@@ -212,6 +240,7 @@ class Composer(QFrame):
             button.setIconSize(QSize(14, 14))
         bottom = QHBoxLayout()
         bottom.setSpacing(12)
+        bottom.addWidget(self.thinking)
         bottom.addStretch(1)
         bottom.addWidget(self.meter)
         bottom.addWidget(self.send)

@@ -21,6 +21,8 @@ WIDE_NAME, SHORT_NAME, NARROW = 220, 110, 620
 """Pixels that a model's name may take; the short one in a header narrower than the last."""
 CHIP_TOOLTIP = f"tok/s: {TOOLTIPS['speed']}\n×: {TOOLTIPS['speed-up']}"
 
+BASE_MODEL = "A base model: it has no chat template, so it goes on with a text rather than answer."
+
 
 class ModelPicker(QToolButton):
     """Names the model in use and lets one choose another: Guide, a recent folder, or any folder."""
@@ -56,14 +58,15 @@ class ModelPicker(QToolButton):
             self.refresh()
 
     def refresh(self) -> None:
-        """Show the model in use, and that it has a head."""
+        """Show the model in use, that it has a head, or that it was not made for chats."""
         info = self._session.info
         title = self.fontMetrics().elidedText(self._session.model_title, Qt.TextElideMode.ElideMiddle, self._room)
         has_head = info is not None and info.capability.head is not None and info.capability.refusal is None
-        self.setText(f"{title} · MTP " if has_head else f"{title} ")
+        is_base = info is not None and not info.has_template
+        self.setText(" · ".join([title, *["MTP"] * has_head, *["base model"] * is_base]) + " ")
         self.setIcon(icon("chevron-down", "text2"))
         self.setAccessibleName(f"Model: {self._session.model_title}. Choose another")
-        self.setToolTip(info.path if info is not None else "")
+        self.setToolTip("" if info is None else f"{info.path}\n{BASE_MODEL}" if is_base else info.path)
 
     def _fill(self) -> None:
         self._menu.clear()

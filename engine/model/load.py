@@ -109,7 +109,7 @@ def load(folder: Path, head_path: Path | None, progress: Progress, dtype: mx.Dty
 
     progress("Loading the tokenizer", HEAD_BY)
     generation = _optional_json(files.folder / "generation_config.json")
-    tokenizer = _load_tokenizer(files.folder)
+    tokenizer = load_tokenizer(files.folder)
     return LoadedModel(
         target=target,
         head=head,
@@ -294,10 +294,11 @@ def _pieces(arrays: Iterable[mx.array]) -> Iterable[list[mx.array]]:
 # ---------------------------------------------------------------- tokenizer and settings
 
 
-def _load_tokenizer(folder: Path) -> Any:
+def load_tokenizer(folder: Path) -> Any:
+    """The tokenizer in `folder` with its chat template. Raises ModelError: remote_code_refused or load_failed."""
     try:
         # Said outright: left open, transformers would ask on the terminal whether to run a download's code.
-        return mlx_lm_utils.load_tokenizer(folder, {"trust_remote_code": False})
+        tokenizer = mlx_lm_utils.load_tokenizer(folder, {"trust_remote_code": False})
     except Exception as error:  # transformers raises whatever a tokenizer file runs it into
         if "trust_remote_code" in str(error) or _brings_code(folder / "tokenizer_config.json"):
             raise ModelError(
@@ -307,6 +308,11 @@ def _load_tokenizer(folder: Path) -> Any:
                 detail=str(error),
             ) from error
         raise _load_failed("The tokenizer of this model could not be loaded.", error) from error
+    # Where models that also see kept their template for a while; for a tokenizer alone nobody looks there.
+    older = _optional_json(folder / "chat_template.json").get("chat_template")
+    if tokenizer.chat_template is None and isinstance(older, str):
+        tokenizer.chat_template = older
+    return tokenizer
 
 
 def _brings_code(tokenizer_config: Path) -> bool:

@@ -28,7 +28,7 @@ class Tokenizer(Protocol):
     def convert_ids_to_tokens(self, ids: int) -> str | None: ...
 
     def apply_chat_template(
-        self, conversation: list[dict[str, str]], *, tokenize: bool, add_generation_prompt: bool
+        self, conversation: list[dict[str, Any]], *, tokenize: bool, add_generation_prompt: bool, **variables: Any
     ) -> str: ...
 
 

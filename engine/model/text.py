@@ -6,14 +6,12 @@ import re
 import secrets
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from engine.errors import ModelError, RequestError
+from engine.errors import RequestError
 from engine.model.stream import StreamDecoder, Tokenizer, decoder_maker
+from engine.model.template import Template, Turn, turn
+from engine.parts import MARKS, THOUGHTS, ReplyReader, answer_of, parts_of
 from engine.types import Message, Role
-
-OPEN_THINKING = "<think>"
-CLOSE_THINKING = "</think>"
 
 
 @dataclass(frozen=True)
@@ -34,135 +32,123 @@ class ChatText:
     """One model's way of writing a conversation.
 
     `end_ids` are all tokens that end a reply: the given ones and the one with which the template ends a turn.
-    `stop` are texts that end one, for a base model, which has no such token. `has_template` is False for it: it is
-    asked to go on with a plain "User: … Assistant: …" script.
+    `stop` are texts that end one, for a base model, which has no such token. `has_template` is False for it.
+    `thinks` is whether the model thinks unless a request says otherwise, None where its template has no switch.
     """
 
     def __init__(self, tokenizer: Tokenizer, end_ids: Iterable[int], model_name: str) -> None:
         self._tokenizer = tokenizer
         self._model_name = model_name
-        self.has_template: bool = getattr(tokenizer, "has_chat_template", tokenizer.chat_template is not None)
+        self._template = Template(tokenizer)
+        self.has_template: bool = self._template.exists
+        self.thinks: bool | None = self._template.thinks
         self.stop: tuple[str, ...] = () if self.has_template else ("\nUser:",)
-        self._special = {id for id, token in tokenizer.added_tokens_decoder.items() if token.special}
-        self._cuts: dict[Role, re.Pattern[str] | None] = {
-            "system": (anything := _inside(tokenizer.added_tokens_decoder.values())),
-            "user": anything,
-            # A template looks for the thought in a model's own words, so its tags stay whole there.
-            "assistant": _inside(t for t in tokenizer.added_tokens_decoder.values() if t.special),
-        }
-        self._takes_system = self._shows_system()
+        self._added = {id: token.content for id, token in tokenizer.added_tokens_decoder.items()}
+        special = {id for id, token in tokenizer.added_tokens_decoder.items() if token.special}
+        self._any_token = _inside(self._added.values())
+        self._hidden_tokens = _inside({self._added[id] for id in special} - MARKS)
         self.end_ids: frozenset[int] = frozenset(end_ids) | self._turn_end()
-        self._new_decoder = decoder_maker(tokenizer, self._special | self.end_ids)
+        shown = {id for id, content in self._added.items() if content in MARKS}
+        self._new_decoder = decoder_maker(tokenizer, (special - shown) | self.end_ids)
 
-    def encode(self, messages: Sequence[Message]) -> Prompt:
-        """The prompt for the next reply.
+    def encode(self, messages: Sequence[Message], thinking: bool | None = None) -> Prompt:
+        """The prompt for the next reply, in which the model is to think first or not; None leaves that to its template.
 
         A reply that this model wrote itself goes in as the ids it was generated as, so the prompt begins with
         exactly the tokens that were computed before; the end token is left to the template. Where the template
-        changes such a reply (drops its thought, say), its text is encoded anew. A last assistant turn is continued.
+        changes such a reply (drops its thought, say), its text is encoded anew. The thought of another model is left
+        out. A last assistant turn is continued.
 
-        Text of people never becomes a control token. The method: words are encoded together with the template
-        around them, as the model learned them, but cut inside every control token that they spell. (transformers'
-        `sanitize_control_tokens` has the same aim; it does not know of kept ids.)
+        Text of people never becomes a control token, nor does what a model wrote about one. The method: words are
+        encoded together with the template around them, as the model learned them, but cut inside every control token
+        that they spell. (transformers' `sanitize_control_tokens` has the same aim; it does not know of kept ids.)
 
         Raises `RequestError` without any message and `ModelError` where the template fails.
         """
-        turns = repaired(messages) if self._takes_system else _system_folded(repaired(messages))
+        turns = repaired(messages)
+        if not self._template.takes_system:
+            turns = _system_folded(turns)
         begun = turns.pop() if turns and turns[-1].role == "assistant" else None
         if not turns or turns[-1].role == "system":
             raise RequestError("empty_chat", "There is no message to answer.", next_step="Write a message first.")
-        page = _Page(self._cuts)
-        kept = self._replies_kept(turns, page)
-        tokens, text = self._tokens(page, turns, kept, generation_prompt=True)
-        before, _ = self._tokens(page, turns, kept, generation_prompt=False)
+        page = _Page([self._words(turn) for turn in turns], [turn.role for turn in turns])
+        kept = self._replies_kept(turns, page, thinking)
+        tokens, text = self._tokens(page, kept, thinking, generation_prompt=True)
+        before, _ = self._tokens(page, kept, thinking, generation_prompt=False)
         user_end = len(before) if len(before) < len(tokens) and tokens[: len(before)] == before else 0
-        thought = OPEN_THINKING if text.rstrip().endswith(OPEN_THINKING) else ""
+        reader = ReplyReader(opened=text.rstrip().endswith(tuple(THOUGHTS)))
         if begun is not None:
-            own = self._own_ids(begun)
-            tokens += own if own else self._tokenizer.encode(begun.content, add_special_tokens=False)
-            thought += begun.content
-        return Prompt(tuple(tokens), user_end, thought.rfind(OPEN_THINKING) > thought.rfind(CLOSE_THINKING))
+            tokens += self._own_ids(begun) or self._ids(page.cut(self._words(begun)))
+            reader.feed(begun.content)
+        return Prompt(tuple(tokens), user_end, reader.thinking)
 
     def decoder(self) -> StreamDecoder:
-        """A fresh decoder for one reply; special tokens and `end_ids` are not shown."""
+        """A fresh decoder for one reply; special tokens and `end_ids` are not shown, but for the marks of its parts."""
         return self._new_decoder()
 
+    def _words(self, turn: Message) -> list[tuple[str, re.Pattern[str] | None]]:
+        """The words of a turn in pieces, each with the pattern of the places where it has to be cut.
+
+        A template looks for thoughts and calls in a model's own words, so the marks of these stay whole.
+        """
+        if turn.role != "assistant":
+            return [(turn.content, self._any_token)]
+        answer = turn.content[_thought_end(turn) :]
+        if turn.model != self._model_name:
+            return [(answer, self._any_token)]
+        words = [(turn.content[: _thought_end(turn)], self._hidden_tokens)]
+        for part in parts_of(answer):
+            words.append((part.text, self._hidden_tokens if part.kind == "call" else self._any_token))
+        return words
+
     def _own_ids(self, turn: Message) -> list[int]:
-        """The ids that this model generated for the turn, without end tokens; empty for any other turn."""
+        """The ids that this model generated for the turn, without end tokens; empty for any other turn, and where a
+        thought was begun with a tag that was never closed."""
         if turn.role != "assistant" or turn.model != self._model_name or not self.has_template:
             return []
         ids = list(turn.tokens)
         while ids and ids[-1] in self.end_ids:
             ids.pop()
-        return ids
+        tags = [tag for id in ids if (tag := self._added.get(id)) in THOUGHTS or tag in THOUGHTS.values()]
+        return [] if tags and tags[-1] in THOUGHTS and not _is_open(turn) else ids
 
-    def _replies_kept(self, turns: list[Message], page: _Page) -> dict[int, list[int]]:
+    def _replies_kept(self, turns: list[Message], page: _Page, thinking: bool | None) -> dict[int, list[int]]:
         """Which turns (by index) can go in as ids: as many as the template writes word for word.
 
         Templates commonly drop thoughts from earlier replies, so those are given up before all the others.
         """
         own = {index: ids for index, turn in enumerate(turns) if (ids := self._own_ids(turn))}
-        unthinking = {index: ids for index, ids in own.items() if CLOSE_THINKING not in turns[index].content}
-        as_words = self._rendered(page.written(turns, {}), generation_prompt=True) if own else ""
+        unthinking = {index: ids for index, ids in own.items() if not _thought_end(turns[index])}
+        as_words = self._template.render(page.written(()), thinking=thinking) if own else ""
         for kept in (own, unthinking):
             if kept:
-                as_marks = self._rendered(page.written(turns, kept), generation_prompt=True)
-                words = {index: page.harmless(turns[index]) for index in kept}
+                as_marks = self._template.render(page.written(kept), thinking=thinking)
+                words = {index: page.harmless[index] for index in kept}
                 trimmed = {index: text.strip() for index, text in words.items()}
                 if as_words in (page.unmarked(as_marks, words), page.unmarked(as_marks, trimmed)):
                     return kept
         return {}
 
     def _tokens(
-        self, page: _Page, turns: list[Message], kept: dict[int, list[int]], *, generation_prompt: bool
+        self, page: _Page, kept: dict[int, list[int]], thinking: bool | None, *, generation_prompt: bool
     ) -> tuple[list[int], str]:
         """The ids of the conversation, and the text that the template made of it (with marks)."""
-        text = self._rendered(page.written(turns, kept), generation_prompt=generation_prompt)
+        text = self._template.render(page.written(kept), generation_prompt=generation_prompt, thinking=thinking)
         tokens = [] if self.has_template else self._bos()
         for piece in page.pieces(text):
-            if isinstance(piece, int):
-                tokens += kept[piece]
-            else:
-                tokens += self._tokenizer.encode(piece, add_special_tokens=False)
+            tokens += kept[piece] if isinstance(piece, int) else self._ids([piece])
         return tokens, text
 
-    def _rendered(self, conversation: list[dict[str, str]], *, generation_prompt: bool) -> str:
-        if not self.has_template:
-            return _script(conversation, generation_prompt=generation_prompt)
-        try:
-            return self._tokenizer.apply_chat_template(
-                conversation, tokenize=False, add_generation_prompt=generation_prompt
-            )
-        except Exception as error:  # a template is a program of the model's maker and may raise anything
-            raise ModelError(
-                "template_failed",
-                "This model's chat template could not write the conversation down.",
-                kept="Your chat is kept.",
-                next_step="Try another model, or a newer copy of this one.",
-                detail=f"{type(error).__name__}: {error}",
-            ) from error
-
-    def _shows_system(self) -> bool:
-        """Whether the template has a place for the system's words. Some refuse them, some drop them in silence."""
-        asked = [_turn("system", "words of the system"), _turn("user", "a question")]
-        try:
-            return "words of the system" in self._rendered(asked, generation_prompt=True)
-        except ModelError:
-            return False
+    def _ids(self, pieces: Iterable[str]) -> list[int]:
+        return [id for piece in pieces for id in self._tokenizer.encode(piece, add_special_tokens=False)]
 
     def _turn_end(self) -> frozenset[int]:
-        """The special token that the template writes after a reply. In some models no list of end tokens has it."""
-        if not self.has_template:
-            return frozenset()
-        try:
-            said = self._rendered(
-                [_turn("user", "a question"), _turn("assistant", "words of the reply")], generation_prompt=False
-            )
-        except ModelError:
-            return frozenset()
-        after = said.rpartition("words of the reply")[2].lstrip()
-        first = self._tokenizer.encode(after, add_special_tokens=False)[:1]
-        return frozenset(first) & self._special
+        """The token that the template writes after a reply. In some models no list of end tokens has it."""
+        first = self._ids([self._template.after_reply()])[:1]
+        content = self._added.get(first[0], "") if first else ""
+        if not content.strip() or (content == "<|end|>" and "<|channel|>" in self._added.values()):
+            return frozenset()  # gpt-oss writes it after its thought too
+        return frozenset(first)
 
     def _bos(self) -> list[int]:
         """The token that every text of a base model begins with, where its tokenizer adds one."""
@@ -171,26 +157,31 @@ class ChatText:
 
 
 class _Page:
-    """Marks in rendered text that no content can contain: where a kept reply goes, where words are cut."""
+    """Turns with marks that no content can contain: where a kept reply goes, where words are cut."""
 
-    def __init__(self, cuts: Mapping[Role, re.Pattern[str] | None]) -> None:
-        self._cuts = cuts
+    def __init__(self, words: list[list[tuple[str, re.Pattern[str] | None]]], roles: list[Role]) -> None:
+        """`words` are the pieces of each turn, each with the pattern of the places where it is to be cut."""
         nonce = secrets.token_hex(8)
         self._cut = f"[{nonce}]"
         self._reply = f"[{nonce}:{{}}]"
         self._mark = re.compile(rf"\[{nonce}(?::(\d+))?\]")
+        self._roles = roles
+        self.harmless = [self._marked(pieces) for pieces in words]
+        """The words of each turn, with a cut inside every control token that they spell."""
 
-    def written(self, turns: list[Message], kept: Collection[int]) -> list[dict[str, str]]:
+    def written(self, kept: Collection[int]) -> list[Turn]:
         """The turns as a template takes them: a mark for each kept one, the words of the others."""
         return [
-            _turn(turn.role, self._reply.format(index) if index in kept else self.harmless(turn))
-            for index, turn in enumerate(turns)
+            turn(role, self._reply.format(index) if index in kept else words)
+            for index, (role, words) in enumerate(zip(self._roles, self.harmless, strict=True))
         ]
 
-    def harmless(self, turn: Message) -> str:
-        """The words of a turn, with a cut inside every control token that they spell."""
-        inside = self._cuts[turn.role]
-        return turn.content if inside is None else inside.sub(self._cut, turn.content)
+    def cut(self, words: list[tuple[str, re.Pattern[str] | None]]) -> list[str]:
+        """Words outside of any template, in the pieces that they are cut into."""
+        return self._marked(words).split(self._cut)
+
+    def _marked(self, pieces: list[tuple[str, re.Pattern[str] | None]]) -> str:
+        return "".join(text if inside is None else inside.sub(self._cut, text) for text, inside in pieces)
 
     def pieces(self, text: str) -> list[str | int]:
         """Rendered text, split at its marks: the index of a kept turn as an int, the text between as it is."""
@@ -233,10 +224,19 @@ def repaired(messages: Iterable[Message]) -> list[Message]:
 
 
 def _without_open_thought(message: Message) -> Message:
-    opened = message.content.rfind(OPEN_THINKING)
-    if message.role != "assistant" or opened <= message.content.rfind(CLOSE_THINKING):
-        return message
-    return Message("assistant", message.content[:opened].rstrip())
+    return Message("assistant", "") if message.role == "assistant" and _is_open(message) else message
+
+
+def _is_open(reply: Message) -> bool:
+    """Whether a reply ends inside its thought."""
+    reader = ReplyReader(reply.opened_thinking)
+    reader.feed(reply.content)
+    return reader.thinking
+
+
+def _thought_end(reply: Message) -> int:
+    """The number of characters at the beginning of a reply that are its thought and the space behind it."""
+    return len(reply.content) - len(answer_of(reply.content, reply.opened_thinking))
 
 
 def _system_folded(turns: list[Message]) -> list[Message]:
@@ -249,24 +249,13 @@ def _system_folded(turns: list[Message]) -> list[Message]:
     return [Message("user", f"{system.content}\n\n{first.content}"), *rest]
 
 
-def _script(conversation: list[dict[str, str]], *, generation_prompt: bool) -> str:
-    """The form for models without a template: a script that a plain text model can go on with."""
-    speaker = {"system": "", "user": "User: ", "assistant": "Assistant: "}
-    lines = [f"{speaker[turn['role']]}{turn['content'].strip()}\n\n" for turn in conversation]
-    return "".join(lines) + ("Assistant:" if generation_prompt else "")
-
-
-def _turn(role: Role, content: str) -> dict[str, str]:
-    return {"role": role, "content": content}
-
-
-def _inside(added_tokens: Iterable[Any]) -> re.Pattern[str] | None:
+def _inside(contents: Iterable[str]) -> re.Pattern[str] | None:
     """Matches the empty place behind the first character of every given token in a text, overlapping or not.
 
     White space that a tokenizer keeps as added tokens is ordinary text.
     """
     firsts: dict[str, list[str]] = {}
-    for content in sorted({token.content for token in added_tokens}):
+    for content in sorted(set(contents)):
         if len(content) > 1 and not content.isspace():
             firsts.setdefault(content[0], []).append(re.escape(content[1:]))
     places = [rf"(?<={re.escape(first)})(?={'|'.join(rest)})" for first, rest in firsts.items()]

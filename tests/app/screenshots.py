@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import random
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from PySide6.QtCore import QEventLoop, QTimer
@@ -19,7 +20,7 @@ from app.main import application, build
 from app.settings import Settings
 from app.views.call import CallView
 from app.views.window import Window
-from engine.types import Mode, Snapshot
+from engine.types import Loaded, Mode, Snapshot
 from tests.app.scripted_worker import ScriptedWorker, model_info
 
 FIRST = "Yes. Plain text works best: one file per letter, with the date in its name."
@@ -125,6 +126,9 @@ def main(folder: Path) -> None:
         studio.window.inspector.show_tab(2)
         studio.take("instructions")
         studio.session.new_chat()
+        studio.session.use_model("/models/guide")
+        studio.worker.say(Loaded(replace(model_info(), thinks=True)))
+        studio.bridge.tick()
         studio.ask("What is the weather in Paris?", CALLING, "mtp", 61.0)
         studio.ask("Try once more.", CALLING.split("\n\n")[-1].replace('"city"', "city"), "mtp", 61.0)
         studio.window.findChildren(CallView)[0].line.click()

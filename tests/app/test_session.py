@@ -1,6 +1,7 @@
 """Chats, the model in use, and the one reply that may be under way."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from pytestqt.qtbot import QtBot
@@ -348,6 +349,47 @@ def test_dp08_each_model_has_its_own_override(qtbot: QtBot) -> None:
     assert desk.session.wish == MtpWish("off")
     desk.load("b", bytes=2)
     assert desk.session.wish == MtpWish("on", 4)
+
+
+def test_t11_the_thinking_switch_holds_from_the_next_reply_and_is_kept_for_each_model(qtbot: QtBot) -> None:
+    settings = Settings()
+    desk = Desk(settings)
+    for path, thinks in (("a", True), ("b", False)):
+        desk.session.use_model(path)
+        desk.worker.get_ready(replace(model_info(path=f"/models/{path}"), thinks=thinks))
+        desk.bridge.tick()
+        assert desk.session.thinking is thinks
+        desk.exchange("q", "x")
+        assert desk.worker.requests[-1].thinking is None, "the template's own choice"
+    desk.session.set_thinking(True)
+    desk.exchange("q", "x")
+    assert desk.worker.requests[-1].thinking is True
+    assert settings.thinking == {"b": True}
+
+
+def test_t11_a_model_without_the_switch_is_not_asked(desk: Desk) -> None:
+    desk.session.settings.thinking["guide"] = True
+    assert desk.session.thinking is None
+    desk.exchange("q", "x")
+    assert desk.worker.requests[-1].thinking is None
+
+
+def test_th03_a_reply_that_began_inside_a_thought_says_so_to_the_next_prompt(desk: Desk) -> None:
+    assert desk.session.send("one")
+    desk.does(lambda: desk.worker.begin(opened_thinking=True))
+    desk.worker.write("plan</think>Hi")
+    desk.does(lambda: desk.worker.finish("plan</think>Hi"))
+    desk.exchange("two", "x")
+    assert [message.opened_thinking for message in desk.worker.requests[-1].messages] == [False, True, False]
+
+
+def test_t07_after_a_stop_before_the_first_word_the_next_message_is_the_only_one(desk: Desk) -> None:
+    assert desk.session.send("one")
+    desk.does(desk.worker.begin)
+    desk.session.stop()
+    desk.does(lambda: desk.worker.finish("", reason="cancelled"))
+    assert desk.session.send("two")
+    assert desk.worker.requests[-1].messages == (Message("user", "two"),)
 
 
 def test_the_decision_for_the_next_reply_is_known_before_it(desk: Desk) -> None:

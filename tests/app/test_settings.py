@@ -54,6 +54,8 @@ def test_a_damaged_file_gives_the_defaults(file: Path, text: str) -> None:
         ("sidebar", 1),
         ("recent_models", "x"),
         ("wishes", {"/a": {"override": "sometimes"}}),
+        ("thinking", {"/a": "yes", "/b": 1}),
+        ("thinking", [True]),
         ("unknown", 1),
     ],
 )

@@ -1,5 +1,7 @@
 """The whole window over a scripted worker: real widgets, keys and clicks."""
 
+from dataclasses import replace
+
 import numpy  # noqa: F401  # the worker imports both before the window draws a plot
 import pyqtgraph  # noqa: F401
 import pytest
@@ -21,6 +23,7 @@ from app.bridge import Bridge
 from app.main import build
 from app.settings import Settings
 from app.views import chat as chat_view
+from app.views.call import CallView
 from app.views.notice import FailureCard
 from engine.types import ErrorReport, Loaded, LoadFailed, PrefillProgress
 from tests.app.house import House
@@ -203,6 +206,52 @@ def test_th01_a_thought_that_the_prompt_opened_is_none_of_the_answer(house: Hous
     house.window.new_chat()
     house.session.show_chat(chat)
     assert (house.replies[0].thought(), house.replies[0].source()) == ("plan", "Hi")
+
+
+def test_t11_the_thinking_switch_is_seen_where_the_model_has_one_and_says_what_it_does(house: House) -> None:
+    switch = house.window.chat.composer.thinking
+    assert not switch.isVisible()
+    house.worker.say(Loaded(replace(model_info(), thinks=True)))
+    house.session.use_model("/models/thinker")
+    house.tick()
+    assert switch.isVisible()
+    assert switch.isChecked()
+    house.qtbot.mouseClick(switch, Qt.MouseButton.LeftButton)
+    assert switch.accessibleName() == "Thinking before the answer: off"
+    house.exchange("one", "x")
+    assert house.worker.requests[-1].thinking is False
+    house.session.use_model("/models/other")
+    assert not switch.isVisible()
+    house.worker.say(Loaded(replace(model_info(), thinks=True)))
+    house.tick()
+    assert switch.isChecked(), "each model has its own"
+
+
+def test_t09_a_base_model_is_called_one(house: House) -> None:
+    picker = house.window.header.picker
+    assert "base" not in picker.text()
+    house.session.use_model("/models/base")
+    house.worker.say(Loaded(replace(model_info("Small"), has_template=False)))
+    house.tick()
+    assert picker.text().strip() == "Small · MTP · base model"
+    assert "no chat template" in picker.toolTip()
+
+
+def test_tl06_the_numbers_move_while_a_call_is_written(house: House) -> None:
+    house.send("Save it")
+    house.worker.begin()
+    text = '<tool_call>{"name": "save", "arguments": {"text": "'
+    seen, stats = set(), house.worker.write(text, rounds=10)
+    for number in range(10, 160, 10):
+        stats = house.worker.write("word " * 10, before=number, rounds=10, ms=50.0 + number)
+        house.tick()
+        assert house.status.startswith("Writing")
+        house.replies[0].flush()
+        seen.add((house.session.current.used_tokens, house.window.findChildren(CallView)[0].words))
+    assert len(seen) == 15
+    house.worker.finish(text + "word " * 150, stats)
+    house.tick()
+    assert house.replies[0].source() == ""
 
 
 def test_the_sidebar_lists_chats_by_title_and_marks_the_one_being_written(house: House) -> None:

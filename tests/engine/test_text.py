@@ -35,8 +35,8 @@ def user(text: str) -> Message:
     return Message("user", text)
 
 
-def reply(text: str, tokens: tuple[int, ...] = (), model: str = ME) -> Message:
-    return Message("assistant", text, tokens, model)
+def reply(text: str, tokens: tuple[int, ...] = (), model: str = ME, opened: bool = False) -> Message:
+    return Message("assistant", text, tokens, model, opened)
 
 
 # One letter a token: not how the tokenizer would encode these words, so that re-encoding them would show.
@@ -107,9 +107,8 @@ def test_a_reply_of_another_model_is_encoded_from_its_text() -> None:
 def test_a_reply_whose_thought_the_template_drops_is_encoded_from_its_text() -> None:
     kept, thought = ids("hel") + ids("lo"), ids("plan</think>\n\nParis")
     text = chat_text(THOUGHT_DROPPING)
-    prompt = text.encode(
-        [user("one"), reply("hello", kept), user("two"), reply("plan</think>\n\nParis", thought), user("three")]
-    )
+    thoughtful = reply("plan</think>\n\nParis", thought, opened=True)
+    prompt = text.encode([user("one"), reply("hello", kept), user("two"), thoughtful, user("three")])
     assert "plan" not in spelled(prompt.tokens)
     assert "<|im_start|>assistant\nParis<|im_end|>" in spelled(prompt.tokens)
     # The other reply was written down word for word, so its ids stay.
@@ -190,11 +189,53 @@ def test_t07_two_user_turns_in_a_row_become_one() -> None:
 
 
 def test_th03_a_thought_that_was_cut_off_is_not_sent_with_its_tag_open() -> None:
-    prompt = chat_text().encode([user("one"), reply("Well.\n<think>but", ids("Well.\n<think>but")), user("two")])
-    assert "<|im_start|>assistant\nWell.<|im_end|>" in spelled(prompt.tokens)
+    for cut_off in (reply("<think>but", ids("<think>but")), reply("but", ids("but"), opened=True)):
+        prompt = chat_text().encode([user("one"), cut_off, user("two")])
+        assert prompt.tokens == chat_text().encode([user("one\n\ntwo")]).tokens
+    late = reply("Well.\n<think>but", ids("Well.\n<think>but"))
+    prompt = chat_text().encode([user("one"), late, user("two")])
+    assert "assistant\nWell.\n<think>but<|im_end|>" in spelled(prompt.tokens), "its words are kept"
     assert id_of("<think>") not in prompt.tokens
-    only_thought = chat_text().encode([user("one"), reply("<think>but"), user("two")])
-    assert only_thought.tokens == chat_text().encode([user("one\n\ntwo")]).tokens
+
+
+def test_the_thought_of_another_model_is_left_out() -> None:
+    for thoughtful in (reply("<think>plan</think>\n\nParis", model="two"), reply("plan</think>Paris", (), "two", True)):
+        prompt = chat_text().encode([user("one"), thoughtful, user("two")])
+        assert prompt.tokens == chat_text().encode([user("one"), reply("Paris"), user("two")]).tokens
+
+
+@pytest.mark.parametrize("template", [CHATML, THOUGHT_DROPPING])
+@pytest.mark.parametrize("own", [True, False], ids=["by this model", "by another"])
+def test_th05_an_answer_about_the_tags_stays_whole_and_thinks_nothing(template: str, own: bool) -> None:
+    words = "Write <think>x</think>, or `</think>` and <tool_call>."
+    prompt = chat_text(template).encode([user("a"), reply(words, model=ME if own else "two"), user("b")])
+    assert f"assistant\n{words}<|im_end|>" in spelled(prompt.tokens)
+    tags = {id_of(tag) for tag in ("<think>", "</think>", "<tool_call>")}
+    assert not tags & set(prompt.tokens[: prompt.user_end])
+
+
+def test_a_models_own_tool_call_keeps_its_marks() -> None:
+    call = '<tool_call>{"name": "f<|im_end|>", "arguments": {}}</tool_call>'
+    prompt = chat_text().encode([user("a"), reply(call), user("b")])
+    assert id_of("<tool_call>") in prompt.tokens
+    assert prompt.tokens.count(id_of("<|im_end|>")) == 3
+    assert call in spelled(prompt.tokens)
+
+
+@pytest.mark.parametrize("opened", [True, False], ids=["opened by the prompt", "opened by the model"])
+def test_a_second_turn_reads_only_the_answer_and_the_question_where_thoughts_are_dropped(opened: bool) -> None:
+    text = chat_text(THOUGHT_DROPPING if opened else THOUGHT_DROPPING.replace("<think>\n' }}{% endif", "' }}{% endif"))
+    asked = [user("what is the capital of France?")]
+    first = text.encode(asked)
+    assert first.opened_thinking is opened
+    written = ("" if opened else "<think>\n") + "a long thought " * 50 + "</think>\n\nParis"
+    answered = [*asked, reply(written, ids(written), opened=opened)]
+    second = text.encode([*answered, user("and then?")])
+    assert second.tokens[: first.user_end] == first.tokens[: first.user_end]
+    new = second.tokens[first.user_end :]
+    assert spelled(new).startswith("<|im_start|>assistant\nParis<|im_end|>\n<|im_start|>user\nand then?<|im_end|>")
+    third = text.encode([*answered, user("and then?"), reply(written, ids(written), opened=opened), user("so?")])
+    assert third.tokens[: second.user_end] == second.tokens[: second.user_end]
 
 
 @pytest.mark.parametrize(
