@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
 import mlx.core as mx
 
@@ -31,6 +31,9 @@ KV_STEP = 256
 class Cache(Protocol):
     """One layer's memory, able to run rows on trial."""
 
+    @property
+    def trimmable(self) -> bool: ...
+
     def begin(self) -> None: ...
 
     def commit(self, counts: Sequence[int]) -> None: ...
@@ -40,6 +43,8 @@ class Cache(Protocol):
     def rewind(self, mark: Any) -> None: ...
 
     def can_rewind(self, mark: Any) -> bool: ...
+
+    def mark_before(self, rows: int) -> Any: ...
 
     @property
     def arrays(self) -> list[mx.array]: ...
@@ -56,6 +61,8 @@ class Rows:
 
     Implements `offset` and the transactions; a transaction moves lengths and nothing else.
     """
+
+    trimmable = True
 
     def __init__(self) -> None:
         self.lengths: list[int] = []
@@ -106,6 +113,9 @@ class Rows:
 
     def can_rewind(self, mark: list[int]) -> bool:
         return True
+
+    def mark_before(self, rows: int) -> list[int]:
+        return [length - rows for length in self.lengths]
 
     @property
     def arrays(self) -> list[mx.array]:
@@ -205,6 +215,7 @@ class RecurrentCache:
     A layer that takes part in transactions calls `record` once for each forward.
     """
 
+    trimmable = False
     lengths: None = None
 
     def __init__(self) -> None:
@@ -267,6 +278,9 @@ class RecurrentCache:
 
     def can_rewind(self, mark: tuple[mx.array | None, mx.array | None]) -> bool:
         return True
+
+    def mark_before(self, rows: int) -> NoReturn:
+        raise NotImplementedError("a recurrent state has no rows")
 
     @property
     def arrays(self) -> list[mx.array]:
@@ -364,6 +378,15 @@ class CacheSet:
     def can_rewind(self, mark: list[Any]) -> bool:
         """Whether every layer still holds the rows that `mark` needs."""
         return all(layer.can_rewind(point) for layer, point in zip(self.layers, mark, strict=True))
+
+    @property
+    def trimmable(self) -> bool:
+        """Whether every layer consists of rows, so that there is a mark for every earlier point."""
+        return all(layer.trimmable for layer in self.layers)
+
+    def mark_before(self, rows: int) -> list[Any]:
+        """The mark that would have been taken `rows` rows ago. Raises NotImplementedError unless `trimmable`."""
+        return [layer.mark_before(rows) for layer in self.layers]
 
     @property
     def arrays(self) -> list[mx.array]:

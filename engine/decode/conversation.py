@@ -1,13 +1,14 @@
 """What is remembered of one chat between its replies, so that a later turn reads only what is new.
 
-A `Conversation` knows exactly which tokens its caches hold. Recurrent states cannot be cut, and a template may drop the
-end of a reply from the next prompt; a mark is therefore kept at the end of each user turn, before the generation
-prompt, and a turn resumes from the longest point that is a prefix of its prompt.
+A `Conversation` knows exactly which tokens its caches hold. Where caches consist of rows alone it can go back to any
+of them. Recurrent states cannot be cut, and a template may drop the end of a reply from the next prompt; marks are
+therefore kept at the end of each user turn, before the generation prompt, and at the end of each reply. A turn resumes
+from the longest point that is a prefix of its prompt.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,9 +16,11 @@ from engine.decode.draft import HistoryDrafter, Target
 from engine.decode.lookup import PromptLookup
 from engine.types import KVQuantisation
 
-MAX_MARKS = 2
-"""Turns a conversation can fall back to: the last one, to write its reply again, and the one before, to change the
-question. Each mark keeps a copy of the recurrent states alive."""
+MARK_BYTES = 256 * 1024 * 1024
+"""What the marks of a conversation may keep alive unless it is told otherwise."""
+MIN_MARKS = 3
+"""Marks kept whatever they cost: the end of the last reply; of its user turn, to write it again; and of the reply
+before, to change the question."""
 MAX_REREAD = 2048
 """Known tokens worth reading again where drafting begins in mid-chat: the head reads the target's hidden states, which
 nobody kept, and without a history its drafts are seldom right (published: 26 % accepted against 90 %)."""
@@ -25,22 +28,28 @@ nobody kept, and without a history its drafts are seldom right (published: 26 % 
 
 @dataclass(frozen=True)
 class _Mark:
+    """`length` tokens of the conversation: the caches' mark for them, and the drafter's. `nbytes` it keeps alive."""
+
     length: int
     caches: Any
-    drafter: HistoryDrafter | None
-    drafter_point: Any
+    drafter: HistoryDrafter | None = None
+    drafter_point: Any = None
+    nbytes: int = 0
 
 
 class Conversation:
     """What the engine remembers of one chat: the tokens its caches hold, the caches, the drafter's history, marks.
 
     `make_drafter` begins a drafter without history, None where there is none to draft with. It may be exchanged
-    between replies; a drafter of another kind than before begins anew.
+    between replies; a drafter of another kind than before begins anew. `mark_bytes` is the budget of the marks.
     """
 
-    def __init__(self, target: Target, make_drafter: Callable[[], HistoryDrafter] | None) -> None:
+    def __init__(
+        self, target: Target, make_drafter: Callable[[], HistoryDrafter] | None, mark_bytes: int = MARK_BYTES
+    ) -> None:
         self._target = target
         self.make_drafter = make_drafter
+        self._mark_bytes = mark_bytes
         self.tokens: list[int] = []
         self.caches = target.make_caches()
         self.drafter: HistoryDrafter | None = None
@@ -52,7 +61,7 @@ class Conversation:
         """Move to the longest known prefix of `prompt` that leaves at least one token to read; its length.
 
         With `drafting` it is the longest one that the head has read too, unless more than `MAX_REREAD` tokens would be
-        read again for it; then the head begins without a history. Without `drafting` the drafter's history is dropped,
+        read again for it; then the head begins without a history. Without `drafting` the drafter's history ends here,
         since nobody will keep it up to date. Another `kv` than before forgets everything, for it was computed
         otherwise.
         """
@@ -62,7 +71,8 @@ class Conversation:
         fresh = self.make_drafter() if drafting and self.make_drafter is not None else None
         if fresh is not None:
             self._forget_drafters_unlike(fresh)
-        known = self._known_prefix(prompt, fresh is not None and fresh.reads_hidden)
+        reread = 0 if fresh is None else MAX_REREAD if fresh.reads_hidden else 1
+        known = self._known_prefix(prompt, reread)
         if known is None:
             self.reset()
         else:
@@ -73,6 +83,8 @@ class Conversation:
                 self.drafter.rewind(known.drafter_point)
         self._marks = [mark for mark in self._marks if mark.length <= len(self.tokens)]
         if fresh is None:
+            if self.drafter is not None:
+                self._keep(self._here())  # up to here it has read, should it be wanted again
             self.drafter = None
         elif self.drafter is None:
             self.drafter = fresh
@@ -97,34 +109,64 @@ class Conversation:
             mark if type(mark.drafter) is type(fresh) else replace(mark, drafter=None) for mark in self._marks
         ]
 
-    def _known_prefix(self, prompt: Sequence[int], rereading: bool) -> _Mark | None:
-        """The latest of the marks and the live end that `prompt` goes on from; None to begin anew. `rereading`: what
-        the drafter has not read would have to be run again for it."""
+    def _known_prefix(self, prompt: Sequence[int], reread: int) -> _Mark | None:
+        """The latest known point that `prompt` goes on from; None to begin anew. One that the drafter has read too is
+        worth at most `reread` known tokens."""
         common = 0
         for ours, theirs in zip(self.tokens, prompt, strict=False):
             if ours != theirs:
                 break
             common += 1
         usable = min(common, len(prompt) - 1)
-        marks = [_readable(mark) for mark in (*self._marks, self._here()) if self._can_resume(mark, usable)]
-        latest = max(marks, key=lambda mark: mark.length, default=None)
-        if latest is None or not rereading:
+        points = (*self._marks, self._here(), *self._cuts(usable))
+        readable = [_readable(point) for point in points if self._can_resume(point, usable)]
+        latest = max(readable, key=lambda point: point.length, default=None)
+        if latest is None or not reread:
             return latest
-        read = max((mark for mark in marks if mark.drafter), key=lambda mark: mark.length, default=None)
+        read = max((point for point in readable if point.drafter), key=lambda point: point.length, default=None)
         again = latest.length - (0 if read is None else read.length)
-        return read if again <= MAX_REREAD else latest
+        return read if again <= reread else latest
+
+    def _cuts(self, usable: int) -> Iterator[_Mark]:
+        """The points in mid-turn that caches of rows alone can be cut to, `usable` tokens being those of the prompt."""
+        if not self.caches.trimmable or usable < 2:
+            return
+        rows = len(self.tokens) - usable
+        yield _Mark(usable, self.caches.mark_before(rows))
+        # A head's row reads the token after it as well: it can go back to one token less.
+        if self.drafter is not None and (point := self.drafter.mark_before(rows + 1)) is not None:
+            yield _Mark(usable - 1, self.caches.mark_before(rows + 1), self.drafter, point)
 
     def _can_resume(self, mark: _Mark, usable: int) -> bool:
         """Whether `mark` lies in the first `usable` tokens, and the caches still hold what it looks back on."""
         return 0 < mark.length <= usable and self.caches.can_rewind(mark.caches)
 
+    @property
+    def needs_marks(self) -> bool:
+        """Whether there are points that only a mark leads back to."""
+        return not self.caches.trimmable
+
     def mark(self) -> None:
-        """Remember this point as one to resume from."""
-        self._marks = [*self._marks, self._here()][-MAX_MARKS:]
+        """Remember this point as one to resume from, if that takes a mark."""
+        if self.needs_marks:
+            self._keep(self._here())
+
+    def _keep(self, here: _Mark) -> None:
+        """Add a mark. Past the budget, those that lie close to their neighbours go first, so that those that stay are
+        spread over the conversation."""
+        marks = [*(mark for mark in self._marks if mark.length != here.length), here]
+        while len(marks) > MIN_MARKS and sum(mark.nbytes for mark in marks) > self._mark_bytes:
+            lengths = [0, *(mark.length for mark in marks)]
+            spared = [lengths[i + 2] - lengths[i] for i in range(len(marks) - MIN_MARKS)]
+            del marks[spared.index(min(spared))]
+        self._marks = marks
 
     def _here(self) -> _Mark:
-        drafter = self.drafter
-        return _Mark(len(self.tokens), self.caches.mark(), drafter, None if drafter is None else drafter.mark())
+        caches, drafter = self.caches, self.drafter
+        if drafter is None:
+            return _Mark(len(self.tokens), caches.mark(), nbytes=caches.mark_nbytes)
+        nbytes = caches.mark_nbytes + drafter.mark_nbytes
+        return _Mark(len(self.tokens), caches.mark(), drafter, drafter.mark(), nbytes)
 
     def reset(self) -> None:
         """Forget everything."""
@@ -136,10 +178,11 @@ class Conversation:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held by the caches and the marks."""
-        drafter = 0 if self.drafter is None else self.drafter.nbytes
+        """Bytes held by the caches, by what drafters have read, and by the marks."""
+        drafters = {id(d): d for d in (self.drafter, *(mark.drafter for mark in self._marks)) if d is not None}
+        read = sum(drafter.nbytes for drafter in drafters.values())
         lookup = 0 if self._lookup is None else self._lookup.nbytes
-        return self.caches.nbytes + drafter + lookup + len(self._marks) * self.caches.mark_nbytes
+        return self.caches.nbytes + read + lookup + sum(mark.nbytes for mark in self._marks)
 
 
 def _readable(mark: _Mark) -> _Mark:

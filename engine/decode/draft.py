@@ -28,6 +28,8 @@ class Target(Protocol):
 
     vocabulary: int
     """Entries of the vocabulary: the last axis of the logits."""
+    scores_every_row: bool
+    """Whether `hidden` computes the scores of all its rows already, whoever asks for them."""
 
     def hidden(self, tokens: mx.array, caches: CacheSet) -> mx.array:
         """Run `[B, T]` tokens, extending `caches`; hidden states `[B, T, H]` as the head reads them.
@@ -132,10 +134,20 @@ class HistoryDrafter(Drafter, Protocol):
         """Whether what `mark` needs is still held."""
         ...
 
+    def mark_before(self, rows: int) -> Any | None:
+        """The point `rows` target rows ago, None where it cannot go back so far without a mark. What it has read then
+        may reach one token further."""
+        return None
+
     @property
     def nbytes(self) -> int:
         """Bytes held by what it has read."""
         ...
+
+    @property
+    def mark_nbytes(self) -> int:
+        """Bytes that a mark keeps alive."""
+        return 0
 
 
 @dataclass(frozen=True)
@@ -152,6 +164,16 @@ class _Rows:
         return len(set(self.counts)) > 1
 
 
+@dataclass(frozen=True)
+class _Point:
+    """A point to come back to: the head's caches, their mark, how many rows they hold, and the rows not yet read."""
+
+    caches: CacheSet
+    caches_point: Any
+    held: int
+    pending: list[_Rows]
+
+
 class MtpChain(HistoryDrafter):
     """Drafts with the MTP head. Its cache holds only rows made from the *target's* hidden states."""
 
@@ -162,6 +184,7 @@ class MtpChain(HistoryDrafter):
         self._head = head
         self.caches = head.make_caches()
         self._pending: list[_Rows] = []
+        self._held = 0
         self.rows_read = 0
         """Rows the head has run since it was made, drafts not counted: the cost of keeping it up to date."""
 
@@ -176,7 +199,7 @@ class MtpChain(HistoryDrafter):
         self._pending.append(new)
         if sum(max(rows.counts) for rows in self._pending[:-1]) >= MAX_PENDING:
             # Too far behind: forget all but the latest rows, and start the head's history over from them.
-            self.caches = self._head.make_caches()
+            self.caches, self._held = self._head.make_caches(), 0
             while sum(max(rows.counts) for rows in self._pending[:-1]) >= MAX_PENDING:
                 del self._pending[0]
 
@@ -189,7 +212,8 @@ class MtpChain(HistoryDrafter):
         pending = self._joined()
         if pending is None or pending.hidden.shape[1] < 2:
             return
-        last = _Rows(pending.hidden[:, -1:], pending.tokens[:, -1:], [1] * len(pending.counts))
+        # A copy: a slice would keep the hidden states of the whole chunk alive for as long as a mark holds this row.
+        last = _Rows(mx.contiguous(pending.hidden[:, -1:]), pending.tokens[:, -1:], [1] * len(pending.counts))
         self._pending = [_Rows(pending.hidden[:, :-1], pending.tokens[:, :-1], [n - 1 for n in pending.counts])]
         mx.async_eval(self._absorb(last.tokens))
         self._pending = [last]
@@ -221,24 +245,50 @@ class MtpChain(HistoryDrafter):
         self.caches.commit([0] * newest.shape[0])
         return mx.concatenate(guesses, axis=1)
 
-    def mark(self) -> Any:
+    def mark(self) -> _Point:
         """A point to come back to, as `CacheSet.mark`."""
-        return (self.caches, self.caches.mark(), list(self._pending))
+        return _Point(self.caches, self.caches.mark(), self._held, list(self._pending))
 
-    def rewind(self, mark: Any) -> None:
+    def rewind(self, mark: _Point) -> None:
         """Return to `mark`, dropping what was read since."""
-        self.caches, point, pending = mark
-        self.caches.rewind(point)
-        self._pending = list(pending)
+        self.caches = mark.caches
+        self.caches.rewind(mark.caches_point)
+        self._held = mark.held
+        self._pending = list(mark.pending)
 
-    def can_rewind(self, mark: Any) -> bool:
+    def can_rewind(self, mark: _Point) -> bool:
         """Whether the head's cache still holds the rows that `mark` needs; one with a sliding window may not."""
-        caches, point, _ = mark
-        return bool(caches.can_rewind(point))
+        return mark.caches.can_rewind(mark.caches_point)
+
+    def mark_before(self, rows: int) -> _Point | None:
+        """The point of one sequence `rows` target rows ago, None where the head's history does not reach so far.
+
+        With the head's own rows cut, none is pending there: its next row is the next one that the target runs, and
+        the last one it keeps has read the token at that place, which the new prompt must have too.
+        """
+        pending = self._joined()
+        waiting = 0 if pending is None else pending.counts[0]
+        if pending is not None and waiting > rows:
+            kept = waiting - rows
+            before = _Rows(pending.hidden[:, :kept], pending.tokens[:, :kept], [kept])
+            return _Point(self.caches, self.caches.mark(), self._held, [before])
+        cut = rows - waiting
+        if not self.caches.trimmable or cut >= self._held:
+            return None
+        return _Point(self.caches, self.caches.mark_before(cut), self._held - cut, [])
 
     @property
     def nbytes(self) -> int:
-        return self.caches.nbytes
+        return self.caches.nbytes + self._pending_nbytes
+
+    @property
+    def mark_nbytes(self) -> int:
+        """Bytes that a mark keeps alive."""
+        return self.caches.mark_nbytes + self._pending_nbytes
+
+    @property
+    def _pending_nbytes(self) -> int:
+        return sum(rows.hidden.nbytes + rows.tokens.nbytes for rows in self._pending)
 
     def _joined(self) -> _Rows | None:
         """All pending rows as one piece. Only a single piece can be ragged (see `observe`)."""
@@ -263,6 +313,7 @@ class MtpChain(HistoryDrafter):
         self.caches.begin()
         out = self._head(pending.hidden, self._head.embed(followers), self.caches)
         self.caches.commit(pending.counts)
+        self._held += max(pending.counts)
         self.rows_read += max(pending.counts)
         self._pending = []
         if pending.ragged:

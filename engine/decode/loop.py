@@ -20,8 +20,13 @@ from engine.errors import RequestError
 from engine.telemetry import Counters
 from engine.types import FinishReason, KVQuantisation, RoundStats
 
-PREFILL_CHUNK = 512
-"""Prompt tokens per forward. A stop is noticed between chunks."""
+PREFILL_CHUNK, FIRST_CHUNK, MIN_CHUNK = 512, 64, 32
+"""Prompt tokens per forward: at most, before the machine's pace is known, and where it is slow. Powers of two, so that
+a prompt is nearly always cut at the same places."""
+NOTICED_MS = 250.0
+"""How long a chunk may take: a stop is noticed between two."""
+LAST_ROWS = 64
+"""Rows of a prompt's last chunk for whose scores nobody asks, worth one forward more not to be computed."""
 MAX_RUN = 256
 """One token so many times on end is a reply that has collapsed: it would go on to the limit and say nothing more. The
 longest runs that people ask for, rules across a page or empty table cells, are shorter."""
@@ -139,6 +144,7 @@ def generate(
         rules.keep([first])
         _rounds(decoder, task, rules, output, on_round, cancelled)
         conversation.tokens = [*task.prompt, *outcome.tokens[:-1]]
+        conversation.mark()
         return outcome
     except BaseException:
         conversation.reset()  # half a round may have run: nothing in the caches can be relied on
@@ -156,15 +162,13 @@ def _prefill(
     """Read the prompt from `reused` on; the choice for the first new token `[1, 1]`, or None when cancelled."""
     total = len(task.prompt)
     done = reused
+    pace = _Pace()
     on_prefill(done, total, reused)
     while True:
-        end = min(done + PREFILL_CHUNK, total)
-        if done < task.turn_end < end:
-            end = task.turn_end
+        started = time.perf_counter()
+        end = _chunk_end(conversation, target, task, done, pace.rows)
         if task.kv is not None and done == task.kv.start:
             quantise(conversation.caches, task.kv.bits)
-        if task.kv is not None and done < task.kv.start < end:
-            end = task.kv.start
         chunk = mx.array([list(task.prompt[done:end])], dtype=mx.int32)
         hidden = target.hidden(chunk, conversation.caches)
         conversation.tokens = list(task.prompt[:end])
@@ -173,15 +177,46 @@ def _prefill(
             conversation.drafter.prime()
         if end == task.turn_end:
             conversation.mark()
-        done = end
-        if done == total:
-            return task.chooser.choose(target.logits(hidden[:, -1:]), [total], _seen(task.chooser, task.prompt, None))
+        if end == total:
+            newest = task.chooser.choose(target.logits(hidden[:, -1:]), [total], _seen(task.chooser, task.prompt, None))
+            mx.eval(newest, conversation.caches.arrays)  # the caches too, or they would keep what the chunk was made of
+            return newest
         # Not `hidden`: nobody asks what this chunk says, and a plain target's hidden states are its logits.
         mx.eval(conversation.caches.arrays)
         mx.clear_cache()  # with every chunk the keys and values move to larger buffers
+        pace.took(end - done, (time.perf_counter() - started) * 1000)
+        done = end
         on_prefill(done, total, reused)
         if cancelled():
             return None
+
+
+def _chunk_end(conversation: Conversation, target: Target, task: Task, done: int, rows: int) -> int:
+    """Where the chunk that begins at `done` ends: after `rows` tokens, or where something has to be done before."""
+    total = len(task.prompt)
+    end = min(done + rows, total)
+    if conversation.needs_marks and done < task.turn_end < end:
+        end = task.turn_end
+    if task.kv is not None and done < task.kv.start < end:
+        end = task.kv.start
+    if target.scores_every_row and end == total and end - done > LAST_ROWS:
+        end = total - 1
+    return end
+
+
+class _Pace:
+    """How many rows a chunk may have, from how long the one before took."""
+
+    def __init__(self) -> None:
+        self.rows = FIRST_CHUNK
+
+    def took(self, rows: int, ms: float) -> None:
+        """Learn from a chunk; not from a short one, whose time says little about that of many rows."""
+        if rows < self.rows:
+            return
+        self.rows = PREFILL_CHUNK
+        while self.rows > MIN_CHUNK and self.rows * ms > rows * NOTICED_MS:
+            self.rows //= 2
 
 
 def _seen(chooser: Chooser, prompt: Sequence[int], newest: mx.array | None) -> mx.array | None:

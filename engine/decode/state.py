@@ -8,6 +8,7 @@ forward over the accepted rows.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NoReturn
 
 import mlx.core as mx
 from mlx_lm.models.cache import ArraysCache
@@ -18,6 +19,8 @@ class StateCache(ArraysCache):
 
     A layer puts new arrays in the place of old ones, so that a list of references is a snapshot.
     """
+
+    trimmable = False
 
     def __init__(self, size: int) -> None:
         super().__init__(size)
@@ -48,6 +51,9 @@ class StateCache(ArraysCache):
 
     def can_rewind(self, mark: list[mx.array | None]) -> bool:
         return True
+
+    def mark_before(self, rows: int) -> NoReturn:
+        raise NotImplementedError("a state has no rows")
 
     @property
     def arrays(self) -> list[mx.array]:

@@ -18,6 +18,8 @@ class FamilyTarget:
     or the embeddings where they are tied. Each layer keeps keys and values unless the family says otherwise.
     """
 
+    scores_every_row = False
+
     def __init__(self, model: Any, family: Family, text: Any = None) -> None:
         """`family` is the model's entry in the registry; `text` the language model inside `model`, which is that itself
         where None."""

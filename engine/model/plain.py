@@ -22,6 +22,8 @@ class PlainTarget:
     returns are the logits already, and `logits` hands them on. There is nothing in it that a head could read.
     """
 
+    scores_every_row = True
+
     def __init__(self, model: Any, config: dict[str, Any]) -> None:
         """Raises ModelError: unsupported_cache where the model keeps what cannot be taken back exactly, load_failed
         where its code does not run with this config."""

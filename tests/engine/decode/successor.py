@@ -15,7 +15,9 @@ VOCABULARY = 16
 
 
 class RowCount:
-    """Counts the rows of one layer, as a transaction."""
+    """Counts the rows of one layer, as a transaction. Like a state it can only go back to a mark."""
+
+    trimmable = False
 
     def __init__(self) -> None:
         self.rows = 0
@@ -47,6 +49,7 @@ class RowCount:
 
 class SuccessorTarget:
     vocabulary = VOCABULARY
+    scores_every_row = False
 
     def hidden(self, tokens: mx.array, caches: CacheSet) -> mx.array:
         for layer in caches:

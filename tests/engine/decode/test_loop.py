@@ -270,8 +270,9 @@ def test_a_drafter_that_cannot_go_back_begins_anew(monkeypatch: pytest.MonkeyPat
 
 
 class WideTarget(SuccessorTarget):
-    """Its hidden states are as wide as a large vocabulary."""
+    """Its hidden states are the scores of a large vocabulary."""
 
+    scores_every_row = True
     width = 50_000
 
     def hidden(self, tokens: mx.array, caches: CacheSet) -> mx.array:
@@ -283,7 +284,8 @@ class WideTarget(SuccessorTarget):
         return super().logits(hidden[..., :VOCABULARY])
 
 
-def test_what_a_chunk_of_the_prompt_says_is_not_computed() -> None:
+def test_what_the_rows_of_a_prompt_say_is_not_computed() -> None:
+    """Those of its last chunk included, but for the last row."""
     prompt = [i % VOCABULARY for i in range(2 * PREFILL_CHUNK + 1)]
     mx.clear_cache()
     mx.reset_peak_memory()
