@@ -516,11 +516,13 @@ class PrefillProgress:
 
 @dataclass(frozen=True)
 class TextDelta:
-    """New text of a reply. `tokens` is how many generated tokens it came from (0 when only held text is freed)."""
+    """New text of a reply. `tokens` is how many generated tokens it came from (0 when only held text is freed), `ids`
+    are those tokens."""
 
     id: int
     text: str
     tokens: int
+    ids: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -132,7 +132,7 @@ class ReplyWriter:
         if request.kv is not None:
             require_quantisable(model.target, request.kv, model.capability.quantised_kv)
         self._counters = Counters()
-        self._output = TextOutput(text.decoder(), (*request.stop, *text.stop), self._show)
+        self._output = TextOutput(text.decoder(self._prompt.begun), (*request.stop, *text.stop), self._show)
 
     def run(self, conversation: Conversation, cancelled: Callable[[], bool]) -> Reply:
         """Write the reply. Raises RequestError when the prompt does not fit, and whatever the model raises."""
@@ -173,7 +173,8 @@ class ReplyWriter:
         )
 
     def _show(self, text: str, tokens: int) -> None:
-        self._emit(TextDelta(self._id, text, tokens))
+        shown = self._output.shown_tokens
+        self._emit(TextDelta(self._id, text, tokens, tuple(self._output.tokens[shown - tokens : shown])))
 
     def _count(self, stats: RoundStats) -> None:
         self._counters.add(stats)

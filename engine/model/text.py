@@ -13,6 +13,9 @@ from engine.model.template import Template, Turn, turn
 from engine.parts import MARKS, THOUGHTS, ReplyReader, answer_of, parts_of
 from engine.types import Message, Role
 
+LOOK_BACK = 8
+"""Tokens of a begun reply that can matter to the text of the next one: more than the bytes of a character."""
+
 
 @dataclass(frozen=True)
 class Prompt:
@@ -20,12 +23,14 @@ class Prompt:
 
     `user_end` counts the tokens up to the end of the last user turn, before the generation prompt: what a later
     prompt of the same chat begins with whatever becomes of this reply. 0 where no such place is certain.
-    `opened_thinking` says that the reply begins inside a thought, since the prompt ends with an open tag.
+    `opened_thinking` says that the reply begins inside a thought, since the prompt ends with an open tag. `begun` are
+    the tokens of a reply that is to be continued, with which the prompt ends.
     """
 
     tokens: tuple[int, ...]
     user_end: int
     opened_thinking: bool
+    begun: tuple[int, ...] = ()
 
 
 class ChatText:
@@ -77,14 +82,23 @@ class ChatText:
         before, _ = self._tokens(page, kept, thinking, generation_prompt=False)
         user_end = len(before) if len(before) < len(tokens) and tokens[: len(before)] == before else 0
         reader = ReplyReader(opened=text.rstrip().endswith(tuple(THOUGHTS)))
+        said: list[int] = []
         if begun is not None:
-            tokens += self._own_ids(begun) or self._ids(page.cut(self._words(begun)))
+            said = self._own_ids(begun) or self._ids(page.cut(self._words(begun)))
             reader.feed(begun.content)
-        return Prompt(tuple(tokens), user_end, reader.thinking)
+        return Prompt((*tokens, *said), user_end, reader.thinking, tuple(said))
 
-    def decoder(self) -> StreamDecoder:
-        """A fresh decoder for one reply; special tokens and `end_ids` are not shown, but for the marks of its parts."""
-        return self._new_decoder()
+    def decoder(self, begun: Sequence[int] = ()) -> StreamDecoder:
+        """A decoder for one reply, which goes on from `begun`; special tokens and `end_ids` are not shown, but for the
+        marks of its parts.
+
+        What the last tokens of `begun` left unfinished, half a character or the space between two words, comes with
+        the first token that follows.
+        """
+        decoder = self._new_decoder()
+        for token in begun[-LOOK_BACK:]:
+            decoder.push(token)
+        return decoder
 
     def _words(self, turn: Message) -> list[tuple[str, re.Pattern[str] | None]]:
         """The words of a turn in pieces, each with the pattern of the places where it has to be cut.

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from engine.errors import ModelError, RequestError
 from engine.model.text import ChatText, repaired
 from engine.types import Message
-from tests.engine.vocabularies import CHATML, id_of, ids, spelled, transformers_tokenizer
+from tests.engine.vocabularies import CHATML, byte_token, id_of, ids, sentence_pieces, spelled, transformers_tokenizer
 
 ME = "model one"
 
@@ -121,6 +121,21 @@ def test_a_trailing_reply_is_continued() -> None:
     text = chat_text()
     begun = text.encode([user("hello"), reply("the capital", (*UNUSUAL, id_of("<|im_end|>")))])
     assert begun.tokens == text.encode([user("hello")]).tokens + UNUSUAL
+
+
+def test_a_continued_reply_goes_on_inside_a_character() -> None:
+    text = chat_text()
+    tokens = [byte_token(byte) for byte in "é".encode()]
+    begun = text.encode([user("hello"), reply("caf\ufffd", (*ids("caf"), tokens[0]))])
+    decoder = text.decoder(begun.begun)
+    assert decoder.push(tokens[1]) + decoder.finish() == "é"
+
+
+def test_a_continued_reply_keeps_the_space_before_its_first_word() -> None:
+    vocabulary = sentence_pieces().get_vocab()
+    text = ChatText(sentence_pieces(), [], ME)
+    decoder = text.decoder((vocabulary["▁Hello"],))
+    assert decoder.push(vocabulary["▁world"]) + decoder.finish() == " world"
 
 
 @pytest.mark.parametrize(

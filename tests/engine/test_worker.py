@@ -97,10 +97,27 @@ def test_a_model_loads_with_progress_and_a_reply_streams_in_order(worker: Worker
     deltas = [event for event in events if isinstance(event, TextDelta)]
     assert "".join(delta.text for delta in deltas) == reply.text
     assert sum(delta.tokens for delta in deltas) == len(reply.tokens) == 24
+    assert tuple(token for delta in deltas for token in delta.ids) == reply.tokens
     rounds = [event for event in events if isinstance(event, RoundDone)]
     assert rounds[-1].snapshot == reply.stats
     assert reply.stats.rounds == len(rounds) < 23, "drafts were accepted"
     assert reply.prefill_ms > 0 < reply.decode_ms
+
+
+@pytest.mark.parametrize("wish", [MtpWish("off"), MtpWish("on", 3)])
+@pytest.mark.parametrize("temperature", [0.0, 0.8])
+def test_a_reply_that_is_continued_is_the_reply_that_was_never_cut(
+    worker: Worker, model: Path, wish: MtpWish, temperature: float
+) -> None:
+    path = loaded(worker, model).info.path
+    how = {"mtp": wish, "sampling": SamplingChoice(temperature=temperature)}
+    whole = write(worker, request(1, **how))
+    begun = write(worker, request(2, max_tokens=11, chat="b", **how))
+    question = Message("user", "neji toro")
+    said = Message("assistant", begun.text, begun.tokens, path)
+    rest = write(worker, Request(3, "c", (question, said), seed=5, max_tokens=13, **how))  # type: ignore[arg-type]
+    assert begun.tokens + rest.tokens == whole.tokens
+    assert begun.text.rstrip("\ufffd") + rest.text == whole.text
 
 
 def test_w05_a_failed_request_is_an_event_and_the_next_one_is_served(worker: Worker, model: Path) -> None:

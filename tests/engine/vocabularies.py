@@ -5,6 +5,8 @@ import functools
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
 
+from engine.model.stream import _BYTE_OF
+
 CHATML = (
     "{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' + m.content + '<|im_end|>\n' }}{% endfor %}"
     "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
@@ -61,6 +63,11 @@ def id_of(token: str) -> int:
 
 def ids(text: str) -> tuple[int, ...]:
     return tuple(byte_level().encode(text).ids)
+
+
+def byte_token(byte: int) -> int:
+    """The token that stands for this byte alone."""
+    return id_of(next(character for character, value in _BYTE_OF.items() if value == byte))
 
 
 def spelled(tokens: tuple[int, ...]) -> str:
