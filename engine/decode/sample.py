@@ -61,11 +61,7 @@ class Chooser:
         `seen[:, t : t + window]`, its own prefix. It may be None where `window` is 0.
         """
         s = self.sampling
-        if s.logit_bias or s.banned or s.allowed:
-            logits = logits + self._offsets(logits.shape[-1])
-        if self.window:
-            assert seen is not None
-            logits = _penalised(logits.astype(mx.float32), seen, s)
+        logits = self.processed(logits, seen)
         if s.temperature == 0:
             return mx.argmax(logits, axis=-1).astype(mx.int32)
         noise = Noise(self.seeds, positions, logits.shape[1])
@@ -77,6 +73,16 @@ class Chooser:
             scores, ids = _contenders(scores, noise)
         winner = mx.argmax(scores + noise.gumbel(ids), axis=-1, keepdims=True)
         return mx.take_along_axis(ids, winner, axis=-1)[..., 0].astype(mx.int32)
+
+    def processed(self, logits: mx.array, seen: mx.array | None) -> mx.array:
+        """The logits after bias, listed tokens and penalties: what temperature and filters are applied to."""
+        s = self.sampling
+        if s.logit_bias or s.banned or s.allowed:
+            logits = logits + self._offsets(logits.shape[-1])
+        if self.window:
+            assert seen is not None
+            logits = _penalised(logits.astype(mx.float32), seen, s)
+        return logits
 
     @cached_property
     def _listed(self) -> dict[int, mx.array]:

@@ -17,7 +17,7 @@ from mlx_lm.generate import generate_step
 from engine.decode.conversation import Conversation
 from engine.decode.draft import MtpChain
 from engine.decode.loop import Task, generate
-from engine.decode.sample import Chooser, Noise
+from engine.decode.sample import NOTHING, Chooser, Noise
 from engine.measure import first_difference
 from engine.model.load import LoadedModel, load
 from engine.model.text import ChatText
@@ -178,19 +178,15 @@ class Writer:
         return self.distance(SETTINGS[setting], before, one, other)
 
     def distance(self, s: Sampling, before: list[int], one: int, other: int) -> float:
+        chooser = Chooser(s, [SEED])
+        recent = before[-chooser.window :] if chooser.window else []
+        seen = mx.array([[NOTHING] * (chooser.window - len(recent)) + recent], dtype=mx.int32)
         hidden = self.model.target.hidden(mx.array([before]), self.model.target.make_caches())
-        logits = self.model.target.logits(hidden)[0, -1].astype(mx.float32)
-
-        def score(token: int) -> float:
-            value = float(logits[token].item())
-            if token in before[-s.repetition_window :]:
-                value = value / s.repetition_penalty if value > 0 else value * s.repetition_penalty
-            if s.temperature == 0:
-                return value
-            noise = Noise([SEED], [len(before)], 1).gumbel(mx.array([[[token]]])).item()
-            return value / s.temperature + float(noise)
-
-        return abs(score(one) - score(other))
+        logits = chooser.processed(self.model.target.logits(hidden[:, -1:]), seen)
+        scores = mx.take(logits[0, 0], mx.array([one, other])).astype(mx.float32)
+        if s.temperature:
+            scores = scores / s.temperature + Noise([SEED], [len(before)], 1).gumbel(mx.array([[[one, other]]]))[0, 0]
+        return float(mx.abs(scores[0] - scores[1]).item())
 
 
 @pytest.fixture(scope="module")

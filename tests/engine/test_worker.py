@@ -214,6 +214,43 @@ def test_s05_s06_a_seed_repeats_a_reply_and_no_seed_never_does(worker: Worker, m
     assert len({reply.tokens for reply in fresh}) == 3
 
 
+@pytest.mark.parametrize(
+    "bad",
+    [
+        SamplingChoice(temperature=float("nan")),
+        SamplingChoice(top_k=-1),
+        SamplingChoice(min_p=1.2),
+        SamplingChoice(presence_penalty=float("inf")),
+        SamplingChoice(banned=(10**9,)),
+        SamplingChoice(logit_bias=((3, float("nan")),)),
+    ],
+)
+def test_s07_after_a_setting_that_is_refused_the_next_message_is_answered(
+    worker: Worker, model: Path, bad: SamplingChoice
+) -> None:
+    loaded(worker, model)
+    worker.generate(request(1, sampling=bad))
+    refused = until(worker, Failed)[-1]
+    assert isinstance(refused, Failed)
+    assert (refused.error.code, refused.partial) == ("bad_sampling", None)
+    good = SamplingChoice(temperature=0.9, top_k=10**6, min_p=1.0)
+    assert write(worker, request(2, sampling=good)).finish_reason == "length"
+
+
+def test_e27_temperature_zero_among_other_settings_is_the_likeliest_token_each_time(
+    worker: Worker, model: Path
+) -> None:
+    loaded(worker, model)
+    cold = SamplingChoice(temperature=0.0, top_k=40, top_p=0.9, min_p=0.05)
+    wishes = [MtpWish("on", 3), MtpWish("on", 3), MtpWish("off")]
+    replies = [
+        write(worker, request(number, chat=str(number), seed=None, sampling=cold, mtp=wish))
+        for number, wish in enumerate(wishes)
+    ]
+    greedy = write(worker, request(9, chat="greedy", sampling=SamplingChoice(temperature=0.0), mtp=MtpWish("off")))
+    assert {reply.tokens for reply in replies} == {greedy.tokens}
+
+
 def test_k03_only_the_latest_chats_stay_in_memory(worker: Worker, model: Path) -> None:
     loaded(worker, model)
     first = write(worker, request(0, chat="0"))

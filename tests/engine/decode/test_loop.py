@@ -172,23 +172,37 @@ def test_e24_a_shorter_run_and_a_long_text_are_left_alone(depth: int) -> None:
     assert (len(long.tokens), long.finish_reason, long.repeating) == (MAX_RUN + 44, "length", False)
 
 
-class Only(Chooser):
-    """Chooses among two tokens, as a grammar would let it."""
+class Reluctant(Stammer):
+    """Says the last token again, and scores everything below zero: a penalty that multiplies weighs on it."""
 
-    allowed = (5, 9)
-
-    def choose(self, logits: mx.array, positions: Sequence[int], seen: mx.array | None) -> mx.array:
-        ids = mx.arange(logits.shape[-1])
-        permitted = (ids == self.allowed[0]) | (ids == self.allowed[1])
-        return super().choose(mx.where(permitted, logits, -mx.inf), positions, seen)
+    def logits(self, hidden: mx.array) -> mx.array:
+        return hidden * 10 - 20 - mx.arange(VOCABULARY) / VOCABULARY
 
 
-@pytest.mark.parametrize("sampling", [Sampling(), Sampling(temperature=1.0, top_k=4)], ids=["greedy", "sampled"])
+@pytest.mark.parametrize("depth", [0, 1, 3, 5])
+@pytest.mark.parametrize("wrong", [set(), {2}])
+def test_e20_a_penalty_is_honoured_however_far_it_reads_ahead(depth: int, wrong: set[int]) -> None:
+    """Every draft repeats the last token, and none may stand: the reply has to go through what was not said yet."""
+    target = Reluctant()
+    chooser = Chooser(Sampling(repetition_penalty=1e9, repetition_window=VOCABULARY), [0])
+    conversation = Conversation(target, lambda: StammerDrafter([wrong]))
+    outcome, _, _, _ = write(depth=depth, max_tokens=13, conversation=conversation, target=target, chooser=chooser)
+    assert outcome.tokens == list(range(3, VOCABULARY))
+
+
+ALLOWED = (5, 9)
+
+
+@pytest.mark.parametrize(
+    "sampling",
+    [Sampling(allowed=ALLOWED), Sampling(temperature=1.0, top_k=4, allowed=ALLOWED)],
+    ids=["greedy", "sampled"],
+)
 @pytest.mark.parametrize("room", [1, 2, 20])
 def test_e31_drafts_that_a_constraint_forbids_are_rejected_up_to_the_end_of_the_context(
     room: int, sampling: Sampling
 ) -> None:
-    prompt, chooser = (0, 1, 2), Only(sampling, [7])
+    prompt, chooser = (0, 1, 2), Chooser(sampling, [7])
     plain, _, _, _ = write(prompt, depth=0, max_tokens=-1, context=len(prompt) + room, chooser=chooser)
     for depth in (1, 3):
         outcome, conversation, _, _ = write(
@@ -196,7 +210,7 @@ def test_e31_drafts_that_a_constraint_forbids_are_rejected_up_to_the_end_of_the_
         )
         assert outcome.tokens == plain.tokens
         assert (len(outcome.tokens), outcome.finish_reason) == (room, "length")
-        assert set(outcome.tokens) <= set(Only.allowed)
+        assert set(outcome.tokens) <= set(ALLOWED)
         assert_exact(conversation, prompt, outcome.tokens)
 
 

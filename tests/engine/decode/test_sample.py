@@ -9,59 +9,6 @@ from hypothesis import strategies as st
 from engine.decode.sample import NOTHING, TWO_LEVEL_FROM, Chooser, Noise, fresh_seed
 from engine.types import Sampling
 
-CHI_SQUARE_999 = {1: 10.83, 3: 16.27, 5: 20.52}
-"""Exceeded by chance once in a thousand, by degrees of freedom; seeds here are fixed, so it is never by chance."""
-
-
-def logits_of(probabilities: list[float], rows: int, batch: int = 1) -> mx.array:
-    return mx.broadcast_to(mx.log(mx.array(probabilities)), (batch, rows, len(probabilities)))
-
-
-def chi_square(counts: np.ndarray, probabilities: np.ndarray) -> float:
-    expected = counts.sum() * probabilities
-    return float(((counts - expected) ** 2 / expected).sum())
-
-
-@pytest.mark.parametrize("across", ["positions", "seeds"])
-def test_s01_choices_follow_the_models_distribution(across: str) -> None:
-    p = [0.5, 0.3, 0.15, 0.05]
-    if across == "positions":
-        chosen = Chooser(Sampling(temperature=1.0), [7]).choose(logits_of(p, 20_000), [0], None)
-    else:
-        seeds = list(range(20_000))
-        chosen = Chooser(Sampling(temperature=1.0), seeds).choose(logits_of(p, 1, len(seeds)), [5] * len(seeds), None)
-    counts = np.bincount(np.array(chosen).ravel(), minlength=4)
-    assert chi_square(counts, np.array(p)) < CHI_SQUARE_999[3]
-
-
-def test_s02_filters_apply_after_the_temperature_and_to_the_remaining_distribution() -> None:
-    logits = [2.0, 1.5, 1.0, 0.5, 0.0, -1.0]
-    settings = Sampling(temperature=0.5, top_k=3, top_p=0.8)
-    chosen = Chooser(settings, [1]).choose(mx.broadcast_to(mx.array(logits), (1, 20_000, 6)), [0], None)
-    scaled = np.exp(np.array(logits[:3]) / 0.5)
-    kept = scaled / scaled.sum()
-    assert kept[0] < 0.8 < kept[0] + kept[1], "top-p keeps two of the three that top-k left"
-    counts = np.bincount(np.array(chosen)[0], minlength=6)
-    assert counts[2:].sum() == 0
-    share = scaled[0] / scaled[:2].sum()
-    assert counts[0] / counts.sum() == pytest.approx(share, abs=0.01)
-
-
-def test_neighbouring_positions_and_seeds_are_independent() -> None:
-    p = [0.4, 0.3, 0.2, 0.1]
-    seeds = list(range(4000))
-    chosen = np.array(Chooser(Sampling(temperature=1.0), seeds).choose(logits_of(p, 2, 4000), [9] * 4000, None))
-    assert abs(np.corrcoef(chosen[:, 0], chosen[:, 1])[0, 1]) < 0.05
-    assert abs(np.corrcoef(chosen[:-1, 0], chosen[1:, 0])[0, 1]) < 0.05
-
-
-def test_noise_is_standard_gumbel() -> None:
-    noise = np.array(Noise([3], [0], 200).gumbel(mx.arange(500)[None, None]))
-    assert noise.shape == (1, 200, 500)
-    assert noise.mean() == pytest.approx(0.5772, abs=0.02)
-    assert noise.var() == pytest.approx(np.pi**2 / 6, abs=0.03)
-    assert np.isfinite(noise).all()
-
 
 def test_s06_the_seed_decides_and_all_its_64_bits_count() -> None:
     flat = mx.zeros((1, 40, 50))
@@ -182,12 +129,6 @@ def test_e31_nothing_but_the_allowed_tokens_is_chosen() -> None:
 def test_a_banned_token_stays_banned_whatever_its_bias() -> None:
     s = Sampling(banned=(2,), logit_bias=((2, 100.0), (1, 0.5)))
     assert Chooser(s, [0]).choose(mx.array([[[3.0, 2.6, 9.0]]]), [0], None).item() == 1
-
-
-def test_bias_shifts_the_distribution_as_its_logits_say() -> None:
-    s = Sampling(temperature=1.0, logit_bias=((1, 1.0),))
-    chosen = Chooser(s, [3]).choose(mx.zeros((1, 20_000, 2)), [0], None)
-    assert chi_square(np.bincount(np.array(chosen)[0]), np.array([1, np.e]) / (1 + np.e)) < CHI_SQUARE_999[1]
 
 
 # ---------------------------------------------------------------- large vocabularies
