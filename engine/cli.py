@@ -67,6 +67,8 @@ def _parser() -> argparse.ArgumentParser:
     chat = commands.add_parser("chat", help="chat in the terminal")
     chat.set_defaults(run=_chat)
     chat.add_argument("model", metavar="MODEL", nargs="?", default="guide", help=model)
+    thinking = "think before answering, or not, where the model has a switch for it"
+    chat.add_argument("--thinking", choices=("on", "off"), help=thinking)
 
     generate = commands.add_parser("generate", help="write one reply")
     generate.set_defaults(run=_generate)
@@ -87,7 +89,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--ban", metavar="ID", type=int, action="append", help="never choose this token (repeatable)")
     add("--max-tokens", metavar="N", type=_max_tokens, default=-1, help="end the reply after N tokens")
     add("--stop", metavar="S", action="append", default=[], help="end the reply at this text (repeatable)")
-    add("--thinking", choices=("on", "off"), help="think before answering, or not, where the model has a switch for it")
+    add("--thinking", choices=("on", "off"), help=thinking)
     add("--mtp", choices=("auto", "on", "off"), default="auto", help="whether to read ahead (default: auto)")
     add("--depth", metavar=f"auto|1-{MAX_DEPTH}", type=_depth, help="drafts per round (default: auto)")
     add("--head", metavar="PATH", help="a file or folder with the model's MTP head, if it is shipped apart")
@@ -155,15 +157,16 @@ def _chat(args: argparse.Namespace) -> int:
         return 0
     with Engine() as engine:
         model = engine.load(args.model)
+        thinking = _thinking(args, model)
         if asked is not None:
-            return _say(engine, model, [Message("user", asked)])[1]
+            return _say(engine, model, [Message("user", asked)], thinking)[1]
         import readline  # noqa: F401  # input() then has a history and can be edited
 
         print(f"{model.name} is ready. Ctrl-C stops a reply, Ctrl-D leaves.", file=sys.stderr)
         messages: list[Message] = []
         while (question := _asked()) is not None:
             if question:
-                messages, _ = _say(engine, model, [*messages, Message("user", question)])
+                messages, _ = _say(engine, model, [*messages, Message("user", question)], thinking)
         return 0
 
 
@@ -178,12 +181,20 @@ def _asked() -> str | None:
         return None
 
 
-def _say(engine: Engine, model: ModelInfo, messages: list[Message]) -> tuple[list[Message], int]:
+def _thinking(args: argparse.Namespace, model: ModelInfo) -> bool | None:
+    """What was said about thinking, None for nothing; a note where the model cannot be told."""
+    if args.thinking is not None and model.thinks is None:
+        print(f"{model.name} has no switch for thinking.", file=sys.stderr)
+    return None if args.thinking is None else args.thinking == "on"
+
+
+def _say(engine: Engine, model: ModelInfo, messages: list[Message], thinking: bool | None) -> tuple[list[Message], int]:
     """Stream the reply to the last message. Gives the messages to go on with (a question that could not be answered
     is left out, or it would fail again and again) and an exit code."""
     printer = Printer()
     try:
-        reply = engine.reply(Request(engine.next_id(), chat="terminal", messages=tuple(messages)), printer)
+        request = Request(engine.next_id(), chat="terminal", messages=tuple(messages), thinking=thinking)
+        reply = engine.reply(request, printer)
     except ReportedError as failed:
         printer.end_line()
         print(failed.report, file=sys.stderr)
@@ -212,8 +223,6 @@ def _generate(args: argparse.Namespace) -> int:
     try:
         with Engine() as engine:
             model = engine.load(args.model, args.head)
-            if args.thinking is not None and model.thinks is None:
-                print(f"{model.name} has no switch for thinking.", file=sys.stderr)
             request = Request(
                 engine.next_id(),
                 chat="generate",
@@ -225,7 +234,7 @@ def _generate(args: argparse.Namespace) -> int:
                 mtp=MtpWish(args.mtp, args.depth),
                 kv_bits=args.kv_bits,
                 kv_quantise_from=args.kv_from,
-                thinking=None if args.thinking is None else args.thinking == "on",
+                thinking=_thinking(args, model),
             )
             printer = Printer(quiet=args.json)
             try:

@@ -85,7 +85,8 @@ class TextOutput:
         self._flush()
 
     def finish(self) -> None:
-        """Show what was held back: bytes of an unfinished character, the beginning of a stop string."""
+        """Show what was held back: bytes of an unfinished character, the beginning of a stop string. Tokens that were
+        not handed out stay out."""
         if self._hit:
             return
         rest = self._decoder.finish()
@@ -97,8 +98,9 @@ class TextOutput:
 
     def _flush(self) -> None:
         text = "".join(self._unshown)
-        tokens = len(self.tokens) - self.shown_tokens
-        self._unshown, self.shown_tokens = [], len(self.tokens)
+        decoded = len(self.tokens) - len(self._undecoded)
+        tokens = decoded - self.shown_tokens
+        self._unshown, self.shown_tokens = [], decoded
         self.text += text
         if text or tokens:
             self._show(text, tokens)
@@ -139,17 +141,19 @@ class ReplyWriter:
         self._emit(Started(self._id, self._decision, self._seed, self._prompt.opened_thinking))
         if cancelled():  # before its turn came
             return self.so_far("cancelled")
-        outcome = generate(
-            conversation,
-            self._model.target,
-            self._task,
-            self._output,
-            self._counters,
-            on_prefill=lambda done, total, reused: self._emit(PrefillProgress(self._id, done, total, reused)),
-            on_round=self._count,
-            cancelled=cancelled,
-        )
-        self._output.finish()
+        try:
+            outcome = generate(
+                conversation,
+                self._model.target,
+                self._task,
+                self._output,
+                self._counters,
+                on_prefill=lambda done, total, reused: self._emit(PrefillProgress(self._id, done, total, reused)),
+                on_round=self._count,
+                cancelled=cancelled,
+            )
+        finally:  # what was held back is shown after an error too
+            self._output.finish()
         reply = self.so_far(outcome.finish_reason)
         notice = REPEATING if outcome.repeating else ""
         return replace(reply, reused_tokens=outcome.reused, prefill_ms=outcome.prefill_ms, notice=notice)

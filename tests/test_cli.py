@@ -7,6 +7,7 @@ import json
 import os
 import pty
 import select
+import shutil
 import signal
 import subprocess
 import sys
@@ -249,6 +250,28 @@ def test_without_json_the_output_is_the_reply_alone(
     printed = capsys.readouterr()
     assert printed.out == text + ("" if text.endswith("\n") else "\n")
     assert printed.err == ""
+
+
+def test_t11_thinking_is_switched_where_the_model_has_a_switch(
+    tmp_path: Path, brief_model: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["generate", brief_model, "--prompt", "Hello", "--thinking", "on"]) == 0
+    assert capsys.readouterr().err == f"{Path(brief_model).name} has no switch for thinking.\n"
+    shutil.copytree(brief_model, tmp_path / "thinker")
+    template = tmp_path / "thinker" / "chat_template.jinja"
+    opening = "{{ '<think>' if enable_thinking is defined and enable_thinking else '' }}"
+    template.write_text(
+        "{% for m in messages %}{{ m.content }}{% endfor %}{% if add_generation_prompt %}" + opening + "{% endif %}"
+    )
+    thoughts = {}
+    for choice in (["--thinking", "on"], ["--thinking", "off"], []):
+        command = ["generate", str(tmp_path / "thinker"), "--prompt", "Hello", "--max-tokens", "8", "--json", *choice]
+        assert main(command) == 0
+        reply = json.loads(capsys.readouterr().out)
+        thoughts[" ".join(choice)] = reply["thought"]
+        assert (reply["thought"] or reply["answer"]) == reply["text"]
+    assert thoughts["--thinking on"]
+    assert thoughts["--thinking off"] is thoughts[""] is None
 
 
 def test_a_reader_that_has_seen_enough_ends_the_reply(model: str) -> None:

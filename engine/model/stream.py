@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import codecs
+import json
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
@@ -23,7 +25,9 @@ class Tokenizer(Protocol):
 
     def encode(self, text: str, *, add_special_tokens: bool) -> list[int]: ...
 
-    def decode(self, token_ids: Sequence[int], *, skip_special_tokens: bool) -> str: ...
+    def decode(
+        self, token_ids: Sequence[int], *, skip_special_tokens: bool, clean_up_tokenization_spaces: bool
+    ) -> str: ...
 
     def convert_ids_to_tokens(self, ids: int) -> str | None: ...
 
@@ -64,19 +68,46 @@ class TokenBytes:
         return known
 
 
+class PieceBytes:
+    """The same for a vocabulary that writes spaces as ▁ and single bytes as <0x..>."""
+
+    _BYTE = re.compile(r"<0x([0-9A-F]{2})>")
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self._tokenizer = tokenizer
+        self._known: dict[int, bytes] = {}
+
+    def __getitem__(self, token: int) -> bytes:
+        known = self._known.get(token)
+        if known is None:
+            written = self._tokenizer.convert_ids_to_tokens(token) or ""
+            byte = self._BYTE.fullmatch(written)
+            known = bytes.fromhex(byte[1]) if byte else written.replace("▁", " ").encode()
+            self._known[token] = known
+        return known
+
+
 class ByteDecoder:
-    """For byte-level vocabularies, whose tokens may end anywhere inside a character.
+    """For vocabularies whose tokens stand for bytes, and so may end anywhere inside a character.
 
     Holds only bytes that can still become a character (at most 3), so bad bytes never stop the text behind them.
+    `drops_space`: the first space of a text belongs to its first word's token, and is not shown.
     """
 
-    def __init__(self, token_bytes: TokenBytes, hidden: Collection[int] = ()) -> None:
+    def __init__(
+        self, token_bytes: TokenBytes | PieceBytes, hidden: Collection[int] = (), drops_space: bool = False
+    ) -> None:
         self._bytes = token_bytes
         self._hidden = hidden
+        self._drops_space = drops_space
         self._utf8 = codecs.getincrementaldecoder("utf-8")("replace")
 
     def push(self, token: int) -> str:
-        return "" if token in self._hidden else self._utf8.decode(self._bytes[token])
+        text = "" if token in self._hidden else self._utf8.decode(self._bytes[token])
+        if text and self._drops_space:
+            self._drops_space = False
+            return text.removeprefix(" ")
+        return text
 
     def finish(self) -> str:
         return self._utf8.decode(b"", final=True)
@@ -117,16 +148,30 @@ class WindowDecoder:
         return new
 
     def _decoded(self, tokens: list[int]) -> str:
-        return self._tokenizer.decode(tokens, skip_special_tokens=True)
+        # No special tokens are among them but those that are to be seen; and the words are the model's, not tidied up.
+        return self._tokenizer.decode(tokens, skip_special_tokens=False, clean_up_tokenization_spaces=False)
 
 
 def decoder_maker(tokenizer: Tokenizer, hidden: Collection[int]) -> Callable[[], StreamDecoder]:
     """What makes a fresh decoder for each reply; `hidden` tokens are not shown."""
-    backend = getattr(tokenizer, "backend_tokenizer", None)
-    if isinstance(getattr(backend, "decoder", None), decoders.ByteLevel):
+    decoder = getattr(getattr(tokenizer, "backend_tokenizer", None), "decoder", None)
+    if isinstance(decoder, decoders.ByteLevel):
         token_bytes = TokenBytes(tokenizer)
         return lambda: ByteDecoder(token_bytes, hidden)
+    steps = [] if decoder is None else json.loads(decoder.__getstate__()).get("decoders", [])
+    if steps[:3] == _PIECES and steps[3:] in ([], [_STRIP]):
+        piece_bytes = PieceBytes(tokenizer)
+        return lambda: ByteDecoder(piece_bytes, hidden, drops_space=bool(steps[3:]))
     return lambda: WindowDecoder(tokenizer, hidden)
+
+
+# How Llama 2, Mistral and Gemma decode: their `decoders`, as a tokenizer.json has them.
+_PIECES = [
+    {"type": "Replace", "pattern": {"String": "▁"}, "content": " "},
+    {"type": "ByteFallback"},
+    {"type": "Fuse"},
+]
+_STRIP = {"type": "Strip", "content": " ", "start": 1, "stop": 0}
 
 
 def _byte_characters() -> dict[str, int]:

@@ -76,12 +76,14 @@ class ChatText:
         begun = turns.pop() if turns and turns[-1].role == "assistant" else None
         if not turns or turns[-1].role == "system":
             raise RequestError("empty_chat", "There is no message to answer.", next_step="Write a message first.")
+        if begun is not None:
+            thinking = self._as_begun(turns, begun, thinking)
         page = _Page([self._words(turn) for turn in turns], [turn.role for turn in turns])
         kept = self._replies_kept(turns, page, thinking)
         tokens, text = self._tokens(page, kept, thinking, generation_prompt=True)
         before, _ = self._tokens(page, kept, thinking, generation_prompt=False)
         user_end = len(before) if len(before) < len(tokens) and tokens[: len(before)] == before else 0
-        reader = ReplyReader(opened=text.rstrip().endswith(tuple(THOUGHTS)))
+        reader = ReplyReader(opened=_opens_thought(text))
         said: list[int] = []
         if begun is not None:
             said = self._own_ids(begun) or self._ids(page.cut(self._words(begun)))
@@ -114,6 +116,14 @@ class ChatText:
         for part in parts_of(answer):
             words.append((part.text, self._hidden_tokens if part.kind == "call" else self._any_token))
         return words
+
+    def _as_begun(self, turns: list[Message], begun: Message, thinking: bool | None) -> bool | None:
+        """The choice under which the prompt ends as it did when the reply was begun: inside a thought or not."""
+        asked = [turn(message.role, message.content) for message in turns]
+        for choice in (thinking, None, True, False):
+            if _opens_thought(self._template.render(asked, thinking=choice)) is begun.opened_thinking:
+                return choice
+        return thinking
 
     def _own_ids(self, turn: Message) -> list[int]:
         """The ids that this model generated for the turn, without end tokens; empty for any other turn, and where a
@@ -239,6 +249,10 @@ def repaired(messages: Iterable[Message]) -> list[Message]:
 
 def _without_open_thought(message: Message) -> Message:
     return Message("assistant", "") if message.role == "assistant" and _is_open(message) else message
+
+
+def _opens_thought(prompt: str) -> bool:
+    return prompt.rstrip().endswith(tuple(THOUGHTS))
 
 
 def _is_open(reply: Message) -> bool:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import functools
 from pathlib import Path
 
-from hypothesis import given
+import pytest
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from engine.model.stream import ByteDecoder, StopStrings, StreamDecoder, TokenBytes, WindowDecoder
 from engine.model.text import ChatText
-from tests.engine.vocabularies import id_of, ids, sentence_pieces, transformers_tokenizer
+from engine.parts import ReplyReader, joined, parts_of
+from engine.writing import TextOutput
+from tests.engine.vocabularies import id_of, ids, sentence_pieces, transformers_tokenizer, whole_words
 
 GUIDE = Path(__file__).parents[2] / "resources" / "models" / "guide"
 
@@ -105,7 +108,7 @@ def piece_ids(pieces: list[str]) -> list[int]:
 
 
 def test_other_vocabularies_stream_through_a_window() -> None:
-    assert isinstance(ChatText(sentence_pieces(), [], "").decoder(), WindowDecoder)
+    assert isinstance(ChatText(whole_words(), [], "").decoder(), WindowDecoder)
     tokens = piece_ids(["▁Hello", ",", "▁world", "▁", "▁", *as_bytes("😀"), "\n", "▁caf", *as_bytes("é")])
     assert window_streamed(tokens) == [
         *("Hello", ",", " world", " ", " "),
@@ -125,6 +128,108 @@ def test_t02_a_window_holds_at_most_four_tokens() -> None:
     pieces = window_streamed(piece_ids(["<0xFF>"] * 9 + ["▁Hello"]))
     assert all(any(pieces[at : at + 4]) for at in range(len(pieces) - 4))
     assert pieces[-2].endswith(" Hello")
+
+
+def pieces_streamed(tokens: list[int]) -> list[str]:
+    decoder = ChatText(sentence_pieces(), [], "").decoder()
+    assert isinstance(decoder, ByteDecoder)
+    return [*(decoder.push(token) for token in tokens), decoder.finish()]
+
+
+def any_piece(words: list[str]) -> list[int]:
+    known = sentence_pieces().get_vocab()
+    return piece_ids([piece for word in words for piece in ([word] if word in known else as_bytes(word))])
+
+
+@given(
+    st.lists(st.sampled_from(["▁Hello", ",", "▁", "▁▁", "e", "\n", "é", "한", "😀", "<think>", "</s>"]), max_size=20)
+)
+def test_t01_pieces_with_bytes_among_them_are_the_whole_decoded(words: list[str]) -> None:
+    tokens = any_piece(words)
+    pieces = pieces_streamed(tokens)
+    assert "".join(pieces) == sentence_pieces().decode(tokens, skip_special_tokens=True)
+    assert not any("\ufffd" in piece for piece in pieces)
+
+
+def test_t02_bad_bytes_among_pieces_spoil_nothing_around_them() -> None:
+    tokens = piece_ids([*as_bytes("€"), "<0xE2>", "▁Hello", "<0xFF>", *as_bytes("é"), "<0xF0>", "<0x9F>"])
+    assert pieces_streamed(tokens) == ["", "", "€", "", "\ufffd Hello", "\ufffd", "", "é", "", "", "\ufffd"]
+
+
+# ---------------------------------------------------------------- the whole way
+
+TAGS = ["<think>", "</think>", "<tool_call>", "</tool_call>"]
+CALL = '{"name": "f", "arguments": {"x": 1}}'
+BODIES = [*(CALL, "Hello", "é😀한", "```", "`", "\n"), *("<", "/", "think", ">", "<|im_end|>")]
+
+
+def written(text: ChatText, tokens: list[int], rounds: list[int], stop: list[str]) -> tuple[list[str], str]:
+    """What is handed out in rounds of so many tokens, and what it is in the end."""
+    shown: list[str] = []
+    output = TextOutput(text.decoder(), stop, lambda piece, _: shown.append(piece))
+    at = 0
+    for size in (*rounds, len(tokens)):
+        hit = output.scan(tokens[at : at + size])
+        output.hand_out()
+        at += size
+        if hit is not None:
+            break
+    output.finish()
+    return shown, output.text
+
+
+@functools.cache
+def chat_text(kind: str) -> ChatText:
+    if kind == "byte level":
+        return ChatText(transformers_tokenizer(), [id_of("<|im_end|>")], "me")
+    return ChatText(sentence_pieces(), [sentence_pieces().eos_token_id], "me")
+
+
+def encoded(kind: str, fragment: str) -> list[int]:
+    """A fragment as tokens: a tag as one token, all else as words or spelled byte by byte."""
+    known = (transformers_tokenizer() if kind == "byte level" else sentence_pieces()).get_vocab()
+    if fragment in known and fragment != "<|im_end|>":
+        return [known[fragment]]
+    return byte_level_ids(fragment.encode()) if kind == "byte level" else piece_ids(as_bytes(fragment))
+
+
+@pytest.mark.parametrize("kind", ["byte level", "sentence pieces"])
+@settings(max_examples=150, deadline=None)
+@given(
+    fragments=st.lists(st.sampled_from([*TAGS, *TAGS, *BODIES]), max_size=12),
+    opened=st.booleans(),
+    rounds=st.lists(st.integers(1, 5), max_size=20),
+    stop=st.lists(st.sampled_from(["o\n", "think>", "😀한"]), max_size=2),
+)
+def test_a_reply_reads_the_same_whatever_its_rounds_and_shows_no_broken_character(
+    kind: str, fragments: list[str], opened: bool, rounds: list[int], stop: list[str]
+) -> None:
+    text = chat_text(kind)
+    tokens = [token for fragment in fragments for token in encoded(kind, fragment)]
+    shown, whole = written(text, tokens, rounds, stop)
+    assert "".join(shown) == whole == written(text, tokens, [len(tokens)], stop)[1]
+    if not stop:
+        assert whole == "".join(fragments)
+    assert not any("\ufffd" in piece for piece in shown)
+    reader = ReplyReader(opened)
+    parts = joined([part for piece in shown for part in reader.feed(piece)] + reader.finish())
+    assert parts == parts_of(whole, opened)
+
+
+@pytest.mark.parametrize("kind", ["byte level", "sentence pieces"])
+@settings(max_examples=100, deadline=None)
+@given(data=st.binary(max_size=12), rounds=st.lists(st.integers(1, 3), max_size=12))
+def test_t02_whatever_the_bytes_all_of_them_are_shown_in_the_end(kind: str, data: bytes, rounds: list[int]) -> None:
+    tokens = byte_level_ids(data) if kind == "byte level" else piece_ids([f"<0x{byte:02X}>" for byte in data])
+    shown, whole = written(chat_text(kind), tokens, rounds, [])
+    expected = data.decode(errors="replace")
+    assert "".join(shown) == whole == (expected.removeprefix(" ") if kind == "sentence pieces" else expected)
+
+
+def byte_level_ids(data: bytes) -> list[int]:
+    alphabet = TokenBytes(transformers_tokenizer())
+    of_byte = {alphabet[id]: id for id in range(len(transformers_tokenizer())) if len(alphabet[id]) == 1}
+    return [of_byte[data[at : at + 1]] for at in range(len(data))]
 
 
 # ---------------------------------------------------------------- stop strings

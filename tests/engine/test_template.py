@@ -122,6 +122,16 @@ def test_th01_whether_a_reply_begins_inside_a_thought_follows_the_switch(
     assert text.encode([Message("user", "why?")], thinking).opened_thinking is opened
 
 
+@pytest.mark.parametrize("source", [QWEN35, DEEPSEEK], ids=["thinks by default", "does not"])
+@pytest.mark.parametrize("choice", [None, True, False])
+def test_a_reply_is_continued_as_it_was_begun_whatever_the_switch_says_now(source: str, choice: bool | None) -> None:
+    text = ChatText(transformers_tokenizer(source), [], "me")
+    for opened in (True, False):
+        prompt = text.encode([Message("user", "why?"), Message("assistant", "well", (), "me", opened)], choice)
+        assert prompt.opened_thinking is opened
+        assert spelled(prompt.tokens).rstrip().endswith("<think>well" if source is DEEPSEEK and opened else "well")
+
+
 # ---------------------------------------------------------------- families
 
 

@@ -57,6 +57,17 @@ def test_half_a_stop_string_is_text_when_the_reply_ends() -> None:
     assert output.text == "ABx"
 
 
+def test_t02_what_was_held_is_shown_after_an_error_and_tokens_that_were_not_handed_out_stay_out() -> None:
+    shown: list[tuple[str, int]] = []
+    output = TextOutput(LetterDecoder(), [], lambda text, tokens: shown.append((text, tokens)))
+    output.scan([ord("A"), ord("B")])
+    output.hand_out()
+    output.scan([ord("C")])
+    output.finish()
+    assert shown == [("A", 2), ("B", 0)]
+    assert (output.text, output.shown_tokens) == ("AB", 2)
+
+
 @given(
     text=st.text("AB", max_size=30),
     cuts=st.lists(st.integers(0, 30), max_size=8),

@@ -37,7 +37,7 @@ def byte_level() -> Tokenizer:
 def sentence_pieces() -> PreTrainedTokenizerFast:
     """A vocabulary that writes spaces as ▁, drops the first one and falls back to bytes, as Llama 2 and Gemma do."""
     byte_tokens = [f"<0x{byte:02X}>" for byte in range(256)]
-    words = ["▁Hello", "▁world", ",", "▁", "e", "▁caf", "\n"]
+    words = ["▁Hello", "▁world", ",", "▁", "▁▁", "e", "▁caf", "\n", "<", "/", "think", "tool_call", ">", "{", "}", '"']
     vocabulary = {token: id for id, token in enumerate(["<unk>", *byte_tokens, *words])}
     tokenizer = Tokenizer(models.BPE(vocabulary, [], unk_token="<unk>", byte_fallback=True))
     tokenizer.decoder = decoders.Sequence(
@@ -48,6 +48,16 @@ def sentence_pieces() -> PreTrainedTokenizerFast:
             decoders.Strip(content=" ", left=1, right=0),
         ]
     )
+    tokenizer.add_special_tokens(["</s>"])
+    tokenizer.add_tokens(["<think>", "</think>", "<tool_call>", "</tool_call>"])
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="</s>")
+
+
+def whole_words() -> PreTrainedTokenizerFast:
+    """A vocabulary that is neither: whole words with spaces as ▁, and no bytes."""
+    vocabulary = {token: id for id, token in enumerate(["<unk>", "▁Hello", "▁world", "▁", "e"])}
+    tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
+    tokenizer.decoder = decoders.Metaspace()
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer)
 
 
