@@ -1,7 +1,7 @@
 # make run    the window (without a display: the chat in the terminal)
 # make test   every test, without a display
 # make lint   format, lint and types
-# make bench  plain against MTP on the small model in the box
+# make bench  the benchmark, about five minutes, onto engine/BENCHMARKS.md
 # make app    the macOS application
 # make venv   only the environment; make lock  renew requirements.lock; make clean  remove what make made
 #
@@ -36,7 +36,7 @@ lint: $(STAMP)
 	@$(BIN)/mypy
 
 bench: $(STAMP)
-	@$(BIN)/foreword bench guide
+	@$(BIN)/foreword bench --page engine/BENCHMARKS.md
 
 app:
 	@echo "The .app is not built yet in this version: start the window with make run." >&2; exit 1

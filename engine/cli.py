@@ -12,6 +12,7 @@ import os
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine.errors import EngineError
@@ -103,9 +104,22 @@ def _parser() -> argparse.ArgumentParser:
     inspect.add_argument("--head", metavar="PATH", help="a file or folder with the model's MTP head, if shipped apart")
     inspect.add_argument("--json", action="store_true", help="print the capability and the receipt as one JSON object")
 
-    bench = commands.add_parser("bench", help="measure what reading ahead is worth on this machine")
+    bench = commands.add_parser(
+        "bench",
+        help="compare plain decoding, depths and mlx-lm, with figures for developers",
+        description="Without MODEL: the standard edition, several cases in processes of their own, into a page.",
+    )
     bench.set_defaults(run=_bench)
-    bench.add_argument("model", metavar="MODEL", help=model)
+    add = bench.add_argument
+    constructed = "or constructed:SIZE:FORM:ACCEPTANCE (constructed:350m:4bit:0.85)"
+    add("model", metavar="MODEL", nargs="?", help=f"{model}, {constructed}")
+    add("--context", metavar="N", type=_tokens, default=512, help="tokens before the reply, 4k is 4096 (default: 512)")
+    add("--depths", metavar="N,N", type=_depths, default=(1, 2, 3), help="drafts per round (default: 1,2,3)")
+    add("--cycles", metavar="N", type=_max_tokens, default=9, help="how often each arm writes its reply (default: 9)")
+    add("--tokens", metavar="N", type=_reply_tokens, default=48, help="tokens of a reply (default: 48)")
+    add("--against", choices=("mlx-lm",), help="let mlx-lm's own generate_step write too, and time reading prompts")
+    add("--json", metavar="FILE", help="write all figures there")
+    add("--page", metavar="FILE", help="where the standard edition goes (default: BENCHMARKS.md)")
     return parser
 
 
@@ -139,6 +153,31 @@ def _bias(text: str) -> tuple[int, float]:
         return int(id), float(value)
     except ValueError:
         raise argparse.ArgumentTypeError(f"{text!r} is not a token's id and a number, as in 42=-1.5") from None
+
+
+def _tokens(text: str) -> int:
+    """ "4k" -> 4096"""
+    number, unit = (text[:-1], 1024) if text.endswith("k") else (text, 1)
+    try:
+        tokens = round(float(number) * unit)
+    except (ValueError, OverflowError):
+        tokens = 0
+    if tokens < 2:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of tokens, 2 or more")
+    return tokens
+
+
+def _reply_tokens(text: str) -> int:
+    if not text.isdecimal() or int(text) < 2:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of tokens, 2 or more")
+    return int(text)
+
+
+def _depths(text: str) -> tuple[int, ...]:
+    depths = [_depth(part) or 0 for part in text.split(",")]
+    if 0 in depths or len(set(depths)) < len(depths):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a list of different depths, 1 to {MAX_DEPTH}")
+    return tuple(depths)
 
 
 def _kv_from(text: str) -> int:
@@ -271,9 +310,13 @@ def _inspect(args: argparse.Namespace) -> int:
 
 
 def _bench(args: argparse.Namespace) -> int:
-    with Engine() as engine:
-        engine.load(args.model)
-        print(engine.bench())
+    from engine.bench.command import bench_case, bench_edition
+
+    if args.model is None:
+        print(bench_edition(Path(args.page or "BENCHMARKS.md")))
+        return 0
+    options = {name: getattr(args, name) for name in ("context", "depths", "cycles", "tokens")}
+    print(bench_case(args.model, options | {"against": args.against is not None}, args.json and Path(args.json)))
     return 0
 
 

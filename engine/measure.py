@@ -25,7 +25,7 @@ from engine.decode.conversation import Conversation
 from engine.decode.draft import Head, MtpChain, Target
 from engine.decode.loop import Silence, Task, generate
 from engine.decode.sample import Chooser
-from engine.model.text import ChatText
+from engine.model.text import ChatText, Prompt
 from engine.telemetry import Counters
 from engine.types import MAX_DEPTH, Message, PositionCount, Sampling
 
@@ -42,6 +42,16 @@ STANDARD_TEXTS = (
     ("list", "List twelve European capitals, each with its country and its main river."),
 )
 """Three kinds of text, since acceptance differs between them: free, formal and factual."""
+
+
+_PARAGRAPH = (
+    "Day {number}. The wind had turned to the north by the time we reached the harbour, and the keeper told us that "
+    "boat {number} would not leave before the evening. We walked along the mole, counted the nets that hung there to "
+    "dry, and wrote down the names of those who had been at sea since spring. Two of the boats had lost an anchor; one "
+    "had found a bell under the ice. In the shop by the bridge bread was dearer than last week, oil cheaper, and "
+    "nobody wanted to say why."
+)
+"""A long context is made of these, a number in each, so that none says quite what the one before said."""
 
 
 @dataclass(frozen=True)
@@ -137,6 +147,13 @@ def standard_prompts(text: ChatText) -> tuple[BenchPrompt, ...]:
     """`STANDARD_TEXTS` as this model reads them."""
     prompts = [(name, text.encode([Message("user", question)])) for name, question in STANDARD_TEXTS]
     return tuple(BenchPrompt(name, prompt.tokens, prompt.user_end) for name, prompt in prompts)
+
+
+def long_prompt(text: ChatText, tokens: int) -> Prompt:
+    """A document of about `tokens` tokens, and the wish to have it summed up."""
+    one = len(text.encode([Message("user", _PARAGRAPH.format(number=1))]).tokens)
+    document = "\n\n".join(_PARAGRAPH.format(number=number + 1) for number in range(max(1, tokens // one)))
+    return text.encode([Message("user", f"{document}\n\nSum this report up in a few sentences.")])
 
 
 def bench(

@@ -18,12 +18,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from transformers import AutoTokenizer
 
 from engine.cli import main
 from engine.decode.loop import MAX_RUN
-from engine.measure import standard_prompts
-from engine.model.text import ChatText
 from engine.terminal import Printer
 from tests.checkpoints import build
 
@@ -284,33 +281,6 @@ def test_a_reader_that_has_seen_enough_ends_the_reply(model: str) -> None:
         process.stdout.close()
         assert process.wait(60) == 1
         assert process.stderr.read() == b""
-
-
-# ---------------------------------------------------------------- bench
-
-
-def short_of_room(folder: Path) -> Path:
-    """The model with few tokens left to write in its context, so that a measurement is soon over."""
-    text = ChatText(AutoTokenizer.from_pretrained(folder), [], "")
-    return with_context(folder, max(len(prompt.tokens) for prompt in standard_prompts(text)) + 4)
-
-
-def test_bench_of_a_model_without_a_head_is_plain_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    folder = short_of_room(build(tmp_path, head="none"))
-    assert main(["bench", str(folder)]) == 0
-    printed = capsys.readouterr()
-    assert printed.err == ""
-    assert "plain" in printed.out
-    assert "K = 1" not in printed.out
-    assert "no MTP head" in printed.out
-
-
-def test_bench_ends_early_with_what_was_measured(tmp_path: Path) -> None:
-    with terminal("bench", str(short_of_room(build(tmp_path)))) as screen:
-        screen.read_until("Measuring… ")
-        screen.process.send_signal(signal.SIGINT)
-        assert "K = 1" in screen.read_until("Stopped early")
-        assert screen.process.wait(30) == 0
 
 
 # ---------------------------------------------------------------- errors

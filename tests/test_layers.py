@@ -58,7 +58,7 @@ ENGINE = {
     ),
     "engine.bench": (
         *("engine.types", "engine.errors", "engine.device", "engine.telemetry"),
-        *("engine.decode", "engine.model", "engine.measure"),
+        *("engine.decode", "engine.model", "engine.library", "engine.measure"),
     ),
     "engine.policy": (
         *("engine.types", "engine.errors", "engine.device", "engine.telemetry"),

@@ -81,12 +81,13 @@ _LARGE = Shape(
 )
 
 SHAPES = {
-    "170m": _LARGE,
-    "370m": replace(_LARGE, layers=20),
+    "small": Shape(),
+    "150m": _LARGE,
+    "350m": replace(_LARGE, layers=20),
     "host": Shape(layers=32, vocab=8192, context=32_768),
 }
-"""Sizes with a name. In the ones named after their parameters (the head's 18 million among them) the layers set the
-pace; in `host` there is so little to compute that building 32 layers' graph does."""
+"""Sizes with a name. In the ones named after the target's parameters the layers set the pace; in `host` there is so
+little to compute that building 32 layers' graph does."""
 
 ACCEPTANCE = {0.5: 0.85, 0.67: 0.95, 0.78: 1.05, 0.85: 1.12, 0.97: 1.3}
 """Share of greedy first drafts that is accepted, about, and the margin that makes it so."""
