@@ -101,7 +101,7 @@ class Unfaithful(QwenTarget):
 
 def test_other_words_are_reported(model: LoadedModel) -> None:
     assert isinstance(model.target, QwenTarget)
-    target = Unfaithful(model.target.model)
+    target = Unfaithful(model.target.model, model.target.family)
     result = bench(target, model.head, PROMPTS[:1], max_tokens=12, depths=(2,), repeats=1)
     (pair,) = result.differences
     assert pair.differs_at is not None
@@ -170,7 +170,7 @@ class Watched(QwenTarget):
 
 def test_timing_leaves_the_context_as_it_was(model: LoadedModel) -> None:
     assert isinstance(model.target, QwenTarget)
-    target = Watched(model.target.model)
+    target = Watched(model.target.model, model.target.family)
     timer = StepTimer(target, model.head, [300, 310, 320], Sampling(), rows=3, context=20)
     timer.sample(2)
     after = target.logits(target.hidden(mx.array([[300]]), target.caches))
