@@ -41,6 +41,7 @@ MARKS = frozenset(
 )
 """Every mark that a tokenizer may have as one special token: in a reply it is structure, so it must come through."""
 
+_BEGINNINGS = re.compile("[" + re.escape("".join({mark[0] for mark in MARKS})) + "]")
 _OPENINGS = re.compile("|".join(re.escape(markup.opening) for markup in MARKUPS))
 
 
@@ -231,9 +232,9 @@ def _part(kind: Kind, text: str) -> list[Part]:
 def _overlap(text: str, marks: tuple[str, ...] | dict[str, Markup]) -> int:
     """How many characters at the end of `text` may be the beginning of a mark."""
     longest = max(map(len, marks)) - 1
-    for at in range(max(0, len(text) - longest), len(text)):
-        if any(mark.startswith(text[at:]) for mark in marks):
-            return len(text) - at
+    for begin in _BEGINNINGS.finditer(text, max(0, len(text) - longest)):
+        if any(mark.startswith(text[begin.start() :]) for mark in marks):
+            return len(text) - begin.start()
     return 0
 
 

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from typing import Any
 
 _NAME = r"[\w.\-/:]{1,64}"
+_NAME_WITHIN = 1000
+"""Characters at the beginning of a call in which its name is looked for while it is being written."""
 _LONGEST_BEGINNING = 96
 """Characters after an opening mark within which a call shows that it is one."""
 
@@ -172,12 +174,35 @@ def _in_kimi(body: str) -> Iterator[ToolCall]:
         yield _call(name, json.loads(arguments))
 
 
+def _in_invokes(body: str) -> Iterator[ToolCall]:
+    """<invoke name=…><parameter name=…> (MiniMax); DeepSeek 3.2 also says which values are text and which JSON."""
+    tag = r"(?:｜DSML｜)?"
+    parameter = rf'<{tag}parameter name="([^"\n]+)"(?: string="(true|false)")?>(.*?)</{tag}parameter>'
+    for name, inside in re.findall(rf'<{tag}invoke name="([^"\n]+)">(.*?)</{tag}invoke>', body, re.DOTALL):
+        found = re.findall(parameter, inside, re.DOTALL)
+        yield _call(name, {key: json.loads(value) if text == "false" else value for key, text, value in found})
+
+
+def _in_gemma(body: str) -> Iterator[ToolCall]:
+    """call:name{…}: JSON with bare keys, and texts between marks of their own."""
+    named = re.fullmatch(rf"\s*call:({_NAME})(\{{.*\}})\s*", body, re.DOTALL)
+    if named is None:
+        raise ValueError("not a call")
+    pieces = named[2].split('<|"|>')  # every other one is a text
+    for at, piece in enumerate(pieces):
+        pieces[at] = json.dumps(piece) if at % 2 else re.sub(r"(?<=[{,])\s*(\w+)\s*:", r'"\1":', piece)
+    yield _call(named[1], json.loads("".join(pieces)))
+
+
 MARKUPS = (
     Markup("<tool_call>", "</tool_call>", ("{", "<function="), ("<arg_key>", "</tool_call>"), _in_tags),
     Markup("<function=", "</function>", (), (">",), _in_function),
     Markup("[TOOL_CALLS]", "", ("[{",), ("[ARGS]{", "[CALL_ID]", "{"), _in_mistral),
     Markup("<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>", ("<｜tool▁call▁begin｜>",), (), _in_deepseek),
     Markup("<|tool_calls_section_begin|>", "<|tool_calls_section_end|>", ("<|tool_call_begin|>",), (), _in_kimi),
+    Markup("<｜DSML｜function_calls>", "</｜DSML｜function_calls>", ("<｜DSML｜invoke ",), (), _in_invokes),
+    Markup("<minimax:tool_call>", "</minimax:tool_call>", ("<invoke ",), (), _in_invokes),
+    Markup("<|tool_call>", "<tool_call|>", ("call:",), (), _in_gemma),
     Markup("<|python_tag|>", "", ("{",), (), _in_json),
 )
 BY_OPENING = {markup.opening: markup for markup in MARKUPS}
@@ -185,6 +210,7 @@ BY_OPENING = {markup.opening: markup for markup in MARKUPS}
 INNER_MARKS = (
     *("[ARGS]", "[CALL_ID]", "<｜tool▁call▁begin｜>", "<｜tool▁sep｜>", "<｜tool▁call▁end｜>"),
     *("<|tool_call_begin|>", "<|tool_call_argument_begin|>", "<|tool_call_end|>"),
+    *("｜DSML｜", '<|"|>'),
 )
 """Marks within a call that are tokens of their own."""
 
@@ -194,7 +220,8 @@ def name_so_far(raw: str) -> str:
     named = re.search(
         rf'"name"\s*:\s*"([^"\\]+)"|<function=({_NAME})>|\[TOOL_CALLS\]\s*({_NAME})\s*[\[{{]'
         rf"|<tool_call>\s*({_NAME})\s*<|functions\.([\w.\-]+):\d"
-        rf"|<｜tool▁call▁begin｜>(?!function<)({_NAME})<|<｜tool▁sep｜>({_NAME})\n",
-        raw,
+        rf"|<｜tool▁call▁begin｜>(?!function<)({_NAME})<|<｜tool▁sep｜>({_NAME})\n"
+        rf'|invoke name="([^"\n]+)"|call:({_NAME})\{{',
+        raw[:_NAME_WITHIN],
     )
     return next((group for group in named.groups() if group), "") if named else ""

@@ -30,6 +30,11 @@ CALLS = {
     '{"city": "Paris"}\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>',
     "deepseek 3.1": "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>get_weather<｜tool▁sep｜>"
     '{"city": "Paris"}<｜tool▁call▁end｜><｜tool▁calls▁end｜>',
+    "deepseek 3.2": '<｜DSML｜function_calls>\n<｜DSML｜invoke name="get_weather">\n<｜DSML｜parameter name="city" '
+    'string="true">Paris</｜DSML｜parameter>\n</｜DSML｜invoke>\n</｜DSML｜function_calls>',
+    "minimax": '<minimax:tool_call>\n<invoke name="get_weather">\n<parameter name="city">Paris</parameter>\n'
+    "</invoke>\n</minimax:tool_call>",
+    "gemma 4": '<|tool_call>call:get_weather{city:<|"|>Paris<|"|>}<tool_call|>',
     "kimi": "<|tool_calls_section_begin|><|tool_call_begin|>functions.get_weather:0<|tool_call_argument_begin|>"
     '{"city": "Paris"}<|tool_call_end|><|tool_calls_section_end|>',
 }
@@ -201,6 +206,14 @@ def test_tl04_text_stays_text_and_json_keeps_its_types() -> None:
     assert parts_of(xml)[0].calls == (ToolCall("get_weather", {"city": '007\n"quoted" {"a": 1}'}),)
     typed = HERMES.replace('"Paris"', '["Paris", 7, null, "007"]')
     assert parts_of(typed)[0].calls == (ToolCall("get_weather", {"city": ["Paris", 7, None, "007"]}),)
+
+
+def test_tl04_where_the_markup_says_what_is_text_it_is_believed() -> None:
+    typed = CALLS["deepseek 3.2"].replace('"true">Paris', '"false">[1, "a"]')
+    assert parts_of(typed)[0].calls == (ToolCall("get_weather", {"city": [1, "a"]}),)
+    gemma = CALLS["gemma 4"].replace("}", ',days:[1,2],deep:{a:<|"|>b: {"c"}<|"|>,d:null}}')
+    expected = {"city": "Paris", "days": [1, 2], "deep": {"a": 'b: {"c"}', "d": None}}
+    assert parts_of(gemma)[0].calls == (ToolCall("get_weather", expected),)
 
 
 def test_tl06_a_long_call_comes_through_piece_by_piece() -> None:
