@@ -214,6 +214,11 @@ def parsed(text: object) -> dict[str, Any]:
     return data if isinstance(data, dict) else {}
 
 
+def moment(data: object) -> float:
+    """A time in seconds since 1970 that every calendar knows."""
+    return min(max(rebuilt(float, data), 0.0), 2.0**32)
+
+
 def packed(tokens: Iterable[int]) -> bytes:
     """Token ids as 4 bytes each, little-endian on every machine that runs this."""
     return array("I", tokens).tobytes()

@@ -9,7 +9,7 @@ from typing import Any
 
 from app.chats.chat import NEW_TITLE, Chat
 from app.chats.database import Row, index
-from app.chats.record import Record, clean, packed, parsed, rebuilt, settings_of, take_settings, unpacked
+from app.chats.record import Record, clean, moment, packed, parsed, rebuilt, settings_of, take_settings, unpacked
 from app.chats.search import Snippet, query, snippet, visible
 
 HITS, HITS_OF_CHAT, SCANNED = 60, 3, 400
@@ -34,8 +34,8 @@ def chat_of(row: Row) -> Chat:
         title=rebuilt(str, row["title"]) or NEW_TITLE,
         named=bool(row["named"]),
         pinned=bool(row["pinned"]),
-        created=rebuilt(float, row["created"]),
-        used=rebuilt(float, row["used"]),
+        created=moment(row["created"]),
+        used=moment(row["used"]),
         draft=rebuilt(str, row["draft"]),
         loaded=False,
     )
@@ -66,7 +66,7 @@ def records_in(db: sqlite3.Connection, chat: str) -> list[Record]:
                 role=rebuilt(str, row["role"]),
                 text=rebuilt(str, row["text"]),
                 chosen=rebuilt(int, row["chosen"]) or row["id"],
-                created=rebuilt(float, row["created"]),
+                created=moment(row["created"]),
                 outcome=rebuilt(str, row["outcome"]),
                 tokens=unpacked(row["tokens"]),
                 details=parsed(row["details"]),

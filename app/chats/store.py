@@ -212,12 +212,17 @@ class Store:
     # ------------------------------------------------------------ its thread
 
     def flush(self, timeout: float = 10.0) -> bool:
-        """Wait until everything is written; whether it was within `timeout` seconds."""
+        """Wait until everything is written and answered; whether it was within `timeout` seconds."""
+        until = time.monotonic() + timeout
+        answered = threading.Event()
         with self._wake:
             if self._due is not None:
                 self._due = 0.0
-            self._wake.notify_all()
-            return self._wake.wait_for(lambda: not self._jobs and self._due is None, timeout)
+        self.in_background(answered.set)
+        if not answered.wait(timeout):
+            return False
+        with self._wake:
+            return self._wake.wait_for(lambda: not self._jobs and self._due is None, until - time.monotonic())
 
     def close(self, timeout: float = 5.0) -> None:
         """Write what is left, delete for good what was removed, and close the file. Waits `timeout` seconds at most."""
