@@ -85,6 +85,7 @@ class Bridge(QObject):
     unloaded = Signal(object)  # Unloaded
     started = Signal(object)  # Started
     prefill = Signal(object)  # PrefillProgress, the latest of a tick
+    tokens = Signal(int, object)  # request id, the ids of all the tokens of a tick; before their text
     text = Signal(int, str)  # request id, all the text of a tick
     rounds = Signal(int, object, object)  # request id, list[RoundStats] of a tick, the latest Snapshot
     finished = Signal(object)  # Finished
@@ -110,6 +111,7 @@ class Bridge(QObject):
         self._stop_grace_s = stop_grace_s
         self._give_up_at = 0.0
         self._text: list[str] = []
+        self._tokens: list[int] = []
         self._rounds: list[RoundStats] = []
         self._snapshot: Snapshot | None = None
         self._timer = QTimer(self)
@@ -162,13 +164,17 @@ class Bridge(QObject):
         self._worker.stop(self._request)
 
     def shutdown(self, timeout: float = 5.0) -> None:
-        """Stop the reply and the worker, and wait for both, at most `timeout` seconds."""
+        """Stop the reply and the worker, and wait for both, at most `timeout` seconds. The reply's end is handed on."""
         self._timer.stop()
         worker, self._worker = self._worker, None
         if worker is not None:
             if self._request is not None:
                 worker.stop(self._request)
             worker.shutdown(timeout)
+            for event in worker.drain():
+                if not isinstance(event, WorkerStopped):
+                    self._take(event)
+            self._flush()
         self._request = self._loading = None
         self._loads = 0
         self._settle()
@@ -241,8 +247,9 @@ class Bridge(QObject):
                 self.started.emit(event)
             case PrefillProgress():
                 self.prefill.emit(event)
-            case TextDelta(text=text):
+            case TextDelta(text=text, ids=ids):
                 self._text.append(text)
+                self._tokens += ids
                 self._write()
             case RoundDone(stats=stats, snapshot=snapshot):
                 self._rounds.append(stats)
@@ -263,9 +270,12 @@ class Bridge(QObject):
         if self._request is None:
             return
         text, self._text = "".join(self._text), []
+        tokens, self._tokens = self._tokens, []
         rounds, self._rounds = self._rounds, []
         if rounds and self._snapshot is not None:
             self.rounds.emit(self._request, rounds, self._snapshot)
+        if tokens:
+            self.tokens.emit(self._request, tokens)
         if text:
             self.text.emit(self._request, text)
 

@@ -11,6 +11,8 @@ from PySide6.QtWidgets import QApplication
 
 from app import crash, paths, theme
 from app.bridge import Bridge, WorkerLike
+from app.chats.store import Store
+from app.instance import Instance
 from app.session import Session
 from app.settings import Settings
 from app.views.empty import read_prompts
@@ -38,11 +40,14 @@ def application(argv: Sequence[str]) -> QApplication:
     return qt
 
 
-def build(settings: Settings, bridge: Bridge) -> Window:
-    """The window over one session, ready to be shown. The worker starts when it has been painted."""
+def build(settings: Settings, bridge: Bridge, store: Store | None = None) -> Window:
+    """The window over one session, ready to be shown. The worker starts when it has been painted.
+
+    Without a store chats are kept in memory.
+    """
     theme.show(theme.Theme(text_scale=settings.text_scale))
     theme.choose(settings.appearance)
-    session = Session(bridge, settings)
+    session = Session(bridge, settings, store)
     window = Window(session, read_prompts(paths.RESOURCES / "prompts.toml"))
     session.setParent(window)
     if not settings.geometry:
@@ -50,19 +55,25 @@ def build(settings: Settings, bridge: Bridge) -> Window:
     window.painted.connect(bridge.start)
     window.painted.connect(lambda: session.use_model(session.model_path))
     window.closed.connect(bridge.shutdown)
+    window.closed.connect(session.close)
     return window
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Open the window and return the exit code when it was closed."""
+    """Open the window and return the exit code when it was closed; where one is open already, raise that one."""
     multiprocessing.freeze_support()
     crash.install()
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     try:
         qt = application(sys.argv if argv is None else argv)
+        instance = Instance(paths.data_folder())
+        if not instance.is_first():
+            return 0 if instance.raise_first() else 1
         bridge = Bridge(make_worker)
-        window = build(Settings.load(paths.settings_file()), bridge)
+        window = build(Settings.load(paths.settings_file()), bridge, Store(paths.chats_file()))
+        instance.raised.connect(window.come_forward)
         qt.aboutToQuit.connect(bridge.shutdown)
+        qt.aboutToQuit.connect(window.session.close)
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: window.close())  # heard at the bridge's next tick
         window.show()

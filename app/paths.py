@@ -22,6 +22,16 @@ def settings_file() -> Path:
     return folder / "settings.json"
 
 
+def data_folder() -> Path:
+    """Where the chats are, and what tells copies of the app apart that run at once. It may not exist yet."""
+    return _home() or platformdirs.user_data_path("Foreword", appauthor=False)
+
+
+def chats_file() -> Path:
+    """The chats, as an SQLite database. The folder may not exist yet."""
+    return data_folder() / "chats.db"
+
+
 def log_file() -> Path:
     """The log of what went wrong. The folder may not exist yet."""
     home = _home()

@@ -7,14 +7,18 @@ in, whichever chat is shown meanwhile.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from PySide6.QtCore import QObject, Signal
 
 from app.bridge import Bridge, State
-from app.chats.chat import Answer, Chat, Outcome, Turn
+from app.chats.chat import Answer, Chat, Outcome, Removal, Turn
+from app.chats.continuation import Begun, sampling_of
+from app.chats.store import Store
 from app.settings import GUIDE, Settings
+from app.shelf import Shelf
 from app.speed import SpeedLog
 from engine.types import (
     Decision,
@@ -42,6 +46,8 @@ class Writing:
     chat: Chat
     turn: Turn
     answer: Answer
+    begun: Begun | None = None
+    """What the answer was before, where it is continued."""
     decision: Decision | None = None
     prefill: PrefillProgress | None = None
     waits_for_model: bool = False
@@ -70,14 +76,21 @@ class Session(QObject):
     thinking_changed = Signal()  # whether the model is to think before it answers
     speed_changed = Signal()  # new numbers in `speed`
     load_failed = Signal(object, object)  # Chat, ErrorReport: shown where the model was asked for
+    message_wanted = Signal(object, object)  # Turn, Answer or None: bring it into sight
+    removed = Signal(str)  # one short line about what was taken away and can be put back
+    undo_changed = Signal()  # whether there is something to put back
     notice = Signal(str)  # one short line about something that was not done
 
-    def __init__(self, bridge: Bridge, settings: Settings, parent: QObject | None = None) -> None:
+    def __init__(
+        self, bridge: Bridge, settings: Settings, store: Store | None = None, parent: QObject | None = None
+    ) -> None:
+        """Without a store chats are kept in memory."""
         super().__init__(parent)
         self.bridge = bridge
         self.settings = settings
-        self.chats: list[Chat] = [Chat()]
-        self.current = self.chats[0]
+        self.shelf = Shelf(store or Store(), self)
+        self._removed: list[Callable[[], None]] = []
+        self.current = self._first_shown()
         self.info: ModelInfo | None = None
         self.model_path = settings.last_model
         self.loading: LoadProgress | None = None
@@ -94,11 +107,14 @@ class Session(QObject):
         bridge.load_failed.connect(self._on_load_failed)
         bridge.started.connect(self._on_started)
         bridge.prefill.connect(self._on_prefill)
+        bridge.tokens.connect(self._on_tokens)
         bridge.text.connect(self._on_text)
         bridge.rounds.connect(self._on_rounds)
         bridge.finished.connect(self._on_finished)
         bridge.failed.connect(self._on_failed)
         bridge.worker_lost.connect(self._on_worker_lost)
+        self.shelf.changed.connect(self.chats_changed)
+        self.shelf.told.connect(self.notice)
 
     # ------------------------------------------------------------ what is
 
@@ -128,19 +144,141 @@ class Session(QObject):
 
     # ------------------------------------------------------------ chats
 
+    @property
+    def chats(self) -> list[Chat]:
+        """All of them, in the order a list shows them."""
+        return self.shelf.chats
+
+    def _first_shown(self) -> Chat:
+        """The chat in which the last run broke off in mid reply, else one in which nothing was asked yet."""
+        broken = next((chat for chat in self.chats if chat.id == self.shelf.store.interrupted), None)
+        if broken is None:
+            return self.shelf.empty()
+        self.shelf.open(broken)
+        return broken
+
     def new_chat(self) -> None:
         """Show an empty chat: the one that is there already, else a new one."""
-        empty = next((chat for chat in self.chats if chat.is_empty), None)
-        if empty is None:
-            empty = Chat()
-            self.chats.insert(0, empty)
-            self.chats_changed.emit()
-        self.show_chat(empty)
+        self.show_chat(self.shelf.empty())
 
     def show_chat(self, chat: Chat) -> None:
         if chat is not self.current:
+            self.shelf.open(chat)
             self.current = chat
             self.current_changed.emit()
+
+    def show_message(self, chat_id: str, message_id: int) -> None:
+        """Show the message with this id, in whichever version it stands."""
+        chat = next((chat for chat in self.chats if chat.id == chat_id), None)
+        if chat is None:
+            return
+        self.show_chat(chat)
+        for turn in chat.every_turn():
+            answer = next((answer for answer in turn.answers if answer.id == message_id), None)
+            if answer is None and turn.id != message_id:
+                continue
+            if chat.writing is None and (chosen := chat.reveal(turn, answer)):
+                self.shelf.store.choose(*chosen)
+                self.turns_changed.emit(chat)
+            self.message_wanted.emit(turn, answer)
+            return
+
+    def remove_chat(self, chat: Chat) -> None:
+        """Take a chat away, until `undo`. A reply that is being written in it is stopped."""
+        if self.writing is not None and self.writing.chat is chat:
+            self.stop()
+        self.shelf.remove(chat)
+        if chat is self.current:
+            self.show_chat(self.chats[0] if self.chats else self.shelf.empty())
+        if not chat.is_empty:
+            self._can_undo(f"“{chat.title}” was deleted.", lambda: self._put_back_chat(chat))
+
+    def _put_back_chat(self, chat: Chat) -> None:
+        self.shelf.put_back(chat)
+        self.show_chat(chat)
+
+    def _can_undo(self, words: str, undo: Callable[[], None]) -> None:
+        self._removed.append(undo)
+        self.undo_changed.emit()
+        self.removed.emit(words)
+
+    @property
+    def can_undo(self) -> bool:
+        """Whether something was removed that can be put back."""
+        return bool(self._removed)
+
+    def undo(self) -> None:
+        """Put back what was removed last."""
+        if self._removed:
+            self._removed.pop()()
+            self.undo_changed.emit()
+
+    def keep_draft(self, text: str) -> None:
+        """What is typed in the chat that is shown, and not sent."""
+        if text != self.current.draft:
+            self.current.draft = text
+            self.shelf.store.keep_soon(self.current)
+
+    def set_instructions(self, text: str) -> None:
+        """What the model is told before the conversation that is shown."""
+        if text != self.current.instructions:
+            self.current.instructions = text
+            self.shelf.store.keep_soon(self.current)
+
+    def set_sampling(self, **changes: object) -> None:
+        """Change sampling fields of the chat that is shown; None gives a field back to the model."""
+        self.current.sampling = replace(self.current.sampling, **changes)  # type: ignore[arg-type]
+        self.shelf.store.keep_soon(self.current)
+
+    def close(self) -> None:
+        """The app ends: what is being written is stopped and kept, and everything is on disk after this."""
+        if self.writing is not None:
+            self._end("stopped")
+        self.shelf.store.close()
+
+    # ------------------------------------------------------------ versions
+
+    def choose(self, version: Turn | Answer) -> None:
+        """Show this version of a question or of an answer in the chat that is shown."""
+        chat = self.current
+        if self._writes_here():
+            return
+        chat.choose(version)
+        self.shelf.store.choose(version)
+        self.shelf.store.keep_soon(chat)
+        self.turns_changed.emit(chat)
+        self.chats_changed.emit()
+
+    def remove_turn(self, turn: Turn) -> None:
+        """Take a question away with its answers, until `undo`. What followed it stays."""
+        chat = self.current
+        if self._writes_here():
+            return
+        removal = chat.remove(turn)
+        self.shelf.store.remove(removal)
+        self._turns_were_removed(chat)
+        self._can_undo("The message was deleted.", lambda: self._put_back_turn(chat, removal))
+
+    def _put_back_turn(self, chat: Chat, removal: Removal) -> None:
+        if chat.writing is not None:
+            self._removed.append(lambda: self._put_back_turn(chat, removal))
+            self.notice.emit("This can be undone when the reply is written.")
+            return
+        chat.put_back(removal)
+        self.shelf.store.put_back(removal)
+        self.show_chat(chat)
+        self._turns_were_removed(chat)
+
+    def _turns_were_removed(self, chat: Chat) -> None:
+        self.shelf.store.keep_soon(chat)
+        self.turns_changed.emit(chat)
+        self.chats_changed.emit()
+
+    def _writes_here(self) -> bool:
+        """Whether a reply is being written in the chat that is shown, which then cannot be changed: say so."""
+        if self.current.writing is not None:
+            self.notice.emit("This reply is still being written. Press Esc to stop it.")
+        return self.current.writing is not None
 
     # ------------------------------------------------------------ model
 
@@ -201,12 +339,30 @@ class Session(QObject):
         self._ask(chat, chat.ask(question.strip("\n"), replaces))
         return True
 
-    def regenerate(self) -> bool:
-        """Ask the last question once more. The answer that is there stays until the new one has text."""
+    def regenerate(self, turn: Turn | None = None) -> bool:
+        """Ask a question of the chat that is shown once more, the last one unless another is named.
+
+        The answer that is there stays until the new one has text, and then as another version.
+        """
         chat = self.current
-        if not chat.turns or self._refused():
+        turn = turn or next(reversed(chat.turns), None)
+        if turn is None or self._refused():
             return False
-        self._ask(chat, chat.turns[-1])
+        self._ask(chat, turn)
+        return True
+
+    def continue_reply(self) -> bool:
+        """Let the last reply, which broke off, go on where it ends."""
+        chat = self.current
+        turn = next(reversed(chat.turns), None)
+        answer = turn.shown if turn is not None else None
+        if turn is None or answer is None or not answer.can_continue or self._refused():
+            return False
+        begun = Begun.of(answer)
+        answer.outcome, answer.text, answer.error = "waiting", begun.text, None
+        self._begin(chat, turn, answer, begun)
+        self.turns_changed.emit(chat)
+        self._go_on()
         return True
 
     def _refused(self) -> bool:
@@ -220,18 +376,29 @@ class Session(QObject):
 
     def _ask(self, chat: Chat, turn: Turn) -> None:
         first = not turn.answers
-        answer = chat.writing = turn.add(Answer())
-        self.writing = Writing(next(self._ids), chat, turn, answer)
-        self._raise(chat)
+        answer = turn.add(Answer())
+        self.shelf.store.add(chat, *([turn, answer] if first else [answer]))
+        self._begin(chat, turn, answer)
         if first and len(chat.versions_of(turn)) == 1:
             self.turn_added.emit(chat, turn)
         elif first or turn.shown is answer:
             self.turns_changed.emit(chat)
-        self.chats_changed.emit()
+        self._go_on()
+
+    def _begin(self, chat: Chat, turn: Turn, answer: Answer, begun: Begun | None = None) -> None:
+        """From here on this answer is under way."""
+        self.writing = Writing(next(self._ids), chat, turn, answer, begun, seen=begun is not None)
+        chat.writing = answer
+        self.shelf.use(chat)
+        self.shelf.store.keep(chat)
+
+    def _go_on(self) -> None:
+        """Let the model write what has begun, as soon as there is a model."""
+        assert self.writing is not None
         if self.info is None:
             self.writing.waits_for_model = True
             if self.state != State.LOADING:  # the last load failed, or its worker was lost: one more try
-                self._asked_for_model_in = chat
+                self._asked_for_model_in = self.writing.chat
                 self._load(self.model_path)
             self.state_changed.emit()
         else:
@@ -240,25 +407,31 @@ class Session(QObject):
     def _generate(self) -> None:
         assert self.writing is not None
         assert self.info is not None
-        self.writing.waits_for_model = False
-        self.writing.answer.model = self.info.path
-        chat = self.writing.chat
+        writing, info = self.writing, self.info
+        writing.waits_for_model = False
+        chat, answer, begun = writing.chat, writing.answer, writing.begun
+        sampling, seed = chat.sampling, chat.seed
+        thinking = None if self.thinking is None else self.settings.thinking.get(self.model_path)
+        if begun is not None and answer.model == info.path:
+            # With its own settings the rest is what it would have been, had it not broken off.
+            sampling, seed, thinking = sampling_of(answer) or sampling, answer.seed, answer.thinking
+        elif begun is not None:
+            writing.begun = begun.of_another_model()
+            answer.tokens = ()
+        answer.model, answer.max_tokens, answer.thinking = info.path, chat.max_tokens, thinking
+        answer.sampling = sampling.over(info.defaults)
         self.bridge.generate(
             Request(
-                id=self.writing.id,
+                id=writing.id,
                 chat=chat.id,
-                messages=chat.messages(),
-                sampling=chat.sampling,
-                seed=chat.seed,
+                messages=chat.messages(writing.turn, answer if begun is not None else None),
+                sampling=sampling,
+                seed=seed,
                 max_tokens=-1 if chat.max_tokens is None else chat.max_tokens,
                 mtp=self.wish,
-                thinking=None if self.thinking is None else self.settings.thinking.get(self.model_path),
+                thinking=thinking,
             )
         )
-
-    def _raise(self, chat: Chat) -> None:
-        self.chats.remove(chat)
-        self.chats.insert(0, chat)
 
     def stop(self) -> None:
         """Stop the reply under way, in whichever chat; it keeps what it has. Does nothing when there is none."""
@@ -304,7 +477,11 @@ class Session(QObject):
         if self.writing is None:
             return
         self.writing.decision = event.decision
-        self.writing.answer.opened_thinking = event.opened_thinking
+        answer = self.writing.answer
+        answer.seed = event.seed
+        if self.writing.begun is None:
+            answer.opened_thinking = event.opened_thinking
+        self.shelf.store.end(self.writing.chat, answer)
         self.speed.begin(event.decision)
         self.state_changed.emit()
         self.speed_changed.emit()
@@ -316,6 +493,12 @@ class Session(QObject):
         self.writing.chat.used_tokens = event.total
         self.state_changed.emit()
 
+    def _on_tokens(self, _: int, tokens: list[int]) -> None:
+        writing = self.writing
+        if writing is not None and not (writing.begun is not None and writing.begun.foreign):
+            writing.answer.tokens += tuple(tokens)
+            self.shelf.store.grow(writing.answer, "", tokens)
+
     def _on_text(self, _: int, text: str) -> None:
         writing = self.writing
         if writing is None:
@@ -324,6 +507,7 @@ class Session(QObject):
         writing.seen = True
         writing.answer.outcome = "writing"
         writing.answer.text += text
+        self.shelf.store.grow(writing.answer, text)
         if first and len(writing.turn.answers) > 1:
             self.turns_changed.emit(writing.chat)
         else:
@@ -355,17 +539,19 @@ class Session(QObject):
             return
         chat, turn, answer = writing.chat, writing.turn, writing.answer
         chat.writing = None
+        begun = writing.begun
+        if begun is not None and reply is not None:
+            reply = replace(begun.joined(reply), opened_thinking=answer.opened_thinking)
         if reply is not None and reply.text:
-            answer.text = reply.text
-            answer.tokens = reply.tokens
-        answer.reply = reply
-        answer.error = error
-        answer.outcome = outcome
-        if answer.text:
-            self.answer_ended.emit(chat, turn)
-        elif outcome == "stopped":
+            answer.text, answer.tokens, answer.sampling = reply.text, reply.tokens, reply.sampling
+        answer.reply, answer.error, answer.outcome = reply, error, outcome
+        if begun is not None and answer.text == begun.text:  # nothing was added to it
+            answer.reply = begun.reply
+            answer.outcome = begun.outcome if outcome == "stopped" else outcome
+        if outcome == "stopped" and not answer.text:
             self._take_back(chat, turn, answer)
         else:
+            self.shelf.store.end(chat, answer)
             self.answer_ended.emit(chat, turn)
         self.chats_changed.emit()
         self.state_changed.emit()
@@ -377,12 +563,12 @@ class Session(QObject):
         """Stopped before the first word: the question goes back to where it was typed."""
         turn.answers.remove(answer)
         if turn.answers:
+            self.shelf.store.forget(answer)
             self.answer_ended.emit(chat, turn)
             return
         chat.take_back(turn)
+        self.shelf.store.forget(answer, turn)
+        chat.draft = f"{turn.question}\n{chat.draft}" if chat.draft.strip() else turn.question
+        self.shelf.store.keep_soon(chat)
         self.turns_changed.emit(chat)
         self.question_returned.emit(chat, turn.question)
-
-    def set_sampling(self, **changes: object) -> None:
-        """Change sampling fields of the chat that is shown; None gives a field back to the model."""
-        self.current.sampling = replace(self.current.sampling, **changes)  # type: ignore[arg-type]

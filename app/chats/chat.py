@@ -41,7 +41,8 @@ class Answer:
 
     `reply` holds what was measured, once it ended; `speed_up` is its speed over plain, where both were measured;
     `model` is the path of the model that wrote it. `opened_thinking`: its text begins inside a thought, without a tag.
-    `sampling`, `max_tokens` and `seed` are what it was written with, `tokens` the ids that were generated.
+    `sampling`, `max_tokens`, `thinking` (None: as its template would have it) and `seed` are what it was written with,
+    `tokens` the ids that were generated.
     An `implied` one was never written: it stands where a damaged chat has lost something.
     """
 
@@ -54,6 +55,7 @@ class Answer:
     opened_thinking: bool = False
     sampling: UsedSampling | None = None
     max_tokens: int | None = None
+    thinking: bool | None = None
     seed: int | None = None
     tokens: tuple[int, ...] = ()
     id: int = field(default_factory=new_id)

@@ -78,12 +78,14 @@ class Opened:
     """Two connections to the same chats, and what there is to tell about the opening, in words for people.
 
     `writer` is for one thread, `reader` for another; of chats that are kept in memory alone both are the same.
+    `interrupted` is the id of the chat in which the last run broke off in mid reply, empty where it did not.
     """
 
     writer: sqlite3.Connection
     reader: sqlite3.Connection
     trouble: str = ""
     on_disk: bool = True
+    interrupted: str = ""
 
     def close(self) -> None:
         self.reader.close()
@@ -188,14 +190,14 @@ def _on_disk(path: Path) -> Opened:
         if broke_off and writer.execute("PRAGMA quick_check(1)").fetchone()[0] != "ok":
             raise _damage("the last run broke off and left the file damaged")
         _migrate(writer)
-        _mend(writer)
+        interrupted = _mend(writer)
         writer.execute("SELECT * FROM chats LEFT JOIN drafts ON chat = id").fetchone()
         reader = _connected(path)
         reader.execute("PRAGMA query_only = ON")
     except BaseException:
         writer.close()
         raise
-    return Opened(writer, reader)
+    return Opened(writer, reader, interrupted=interrupted)
 
 
 def _damage(words: str) -> sqlite3.DatabaseError:
@@ -224,13 +226,20 @@ def _migrate(connection: sqlite3.Connection) -> None:
             connection.execute(f"PRAGMA user_version = {version + 1}")
 
 
-def _mend(connection: sqlite3.Connection) -> None:
-    """Join what the last run left in pieces, mark what it left unfinished, and delete for good what it had removed."""
+def _mend(connection: sqlite3.Connection) -> str:
+    """Join what the last run left in pieces, mark what it left unfinished, and delete for good what it had removed.
+
+    The id of the chat in which it left a reply unfinished, the latest if there are several; empty if there is none.
+    """
     with Transaction(connection):
+        left = connection.execute(
+            "SELECT chat FROM messages WHERE outcome IN ('waiting', 'writing') AND NOT removed ORDER BY id DESC LIMIT 1"
+        ).fetchone()
         for row in connection.execute("SELECT DISTINCT message FROM pieces").fetchall():
             join_pieces(connection, row["message"])
         connection.execute("UPDATE messages SET outcome = 'interrupted' WHERE outcome IN ('waiting', 'writing')")
         purge(connection)
+    return left["chat"] if left else ""
 
 
 def join_pieces(connection: sqlite3.Connection, message: int) -> None:

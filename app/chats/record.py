@@ -93,12 +93,13 @@ def details_of(answer: Answer) -> dict[str, Any]:
         "opened_thinking": answer.opened_thinking,
         "sampling": None if answer.sampling is None else asdict(answer.sampling),
         "max_tokens": answer.max_tokens,
+        "thinking": answer.thinking,
         "seed": answer.seed,
         "speed_up": answer.speed_up,
         "reply": reply,
         "error": None if answer.error is None else asdict(answer.error),
     }
-    return {name: value for name, value in known.items() if value is not None and value != "" and value is not False}
+    return {name: value for name, value in known.items() if value is not None and value != ""}
 
 
 def clean(text: str) -> str:
@@ -167,6 +168,7 @@ def answer_of(record: Record) -> Answer:
         opened_thinking=rebuilt(bool, details.get("opened_thinking")),
         sampling=_rebuilt_or_none(UsedSampling, details.get("sampling")),
         max_tokens=rebuilt(int | None, details.get("max_tokens")),  # type: ignore[arg-type]
+        thinking=rebuilt(bool | None, details.get("thinking")),  # type: ignore[arg-type]
         seed=rebuilt(int | None, details.get("seed")),  # type: ignore[arg-type]
         speed_up=rebuilt(float | None, details.get("speed_up")),  # type: ignore[arg-type]
         error=_rebuilt_or_none(ErrorReport, details.get("error")),

@@ -14,8 +14,9 @@ from app.chats.search import Snippet, query, snippet, visible
 
 HITS, HITS_OF_CHAT, SCANNED = 60, 3, 400
 
-ALL_CHATS = """SELECT chats.*, drafts.text AS draft FROM chats
-    LEFT JOIN drafts ON drafts.chat = chats.id WHERE NOT removed"""
+ALL_CHATS = """SELECT chats.*, drafts.text AS draft,
+    EXISTS (SELECT 1 FROM messages WHERE chat = chats.id) AS has_messages
+    FROM chats LEFT JOIN drafts ON drafts.chat = chats.id WHERE NOT removed"""
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,7 @@ def chat_of(row: Row) -> Chat:
         created=moment(row["created"]),
         used=moment(row["used"]),
         draft=rebuilt(str, row["draft"]),
-        loaded=False,
+        loaded=not row["has_messages"],
     )
     take_settings(chat, parsed(row["settings"]))
     return chat
@@ -114,12 +115,9 @@ def put_piece(db: sqlite3.Connection, message: int, text: str, tokens: bytes) ->
     )
 
 
-def put_draft(db: sqlite3.Connection, values: dict[str, Any], draft: str) -> None:
-    """Write a draft down; a chat in which nothing was ever asked gets its row with it."""
-    db.execute(
-        "INSERT OR IGNORE INTO chats (id, title, created, used) VALUES (:id, :title, :created, :used)",
-        values,
-    )
+def put_chat(db: sqlite3.Connection, values: dict[str, Any], draft: str) -> None:
+    """Write a chat down, and its draft."""
+    put(db, "chats", values)
     put(db, "drafts", {"chat": values["id"], "text": draft})
 
 

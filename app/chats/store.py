@@ -28,7 +28,7 @@ from app.chats.rows import (
     chat_of,
     hits_in,
     put,
-    put_draft,
+    put_chat,
     put_message,
     put_piece,
     records_in,
@@ -73,7 +73,7 @@ class Store:
         self._background: list[Callable[[], None]] = []
         self._search: Callable[[], None] | None = None
         self._growing: dict[int, _Growth] = {}
-        self._drafts: dict[str, tuple[dict[str, Any], str]] = {}
+        self._typed: dict[str, tuple[dict[str, Any], str]] = {}
         self._due: float | None = None
         self._retry_at = 0.0
         self._refused = False
@@ -81,9 +81,14 @@ class Store:
         self._thread: threading.Thread | None = None
 
     @property
-    def on_disk(self) -> bool:
-        """Whether chats outlive the app."""
-        return self._opened.on_disk
+    def saving(self) -> bool:
+        """Whether chats outlive the app: they are on disk, and the disk takes what is written."""
+        return self._opened.on_disk and not self._refused
+
+    @property
+    def interrupted(self) -> str:
+        """The id of the chat in which the last run broke off in mid reply; empty where it did not."""
+        return self._opened.interrupted
 
     # ------------------------------------------------------------ reading
 
@@ -111,10 +116,10 @@ class Store:
         every = [values_of(chat) for chat in chats]
         self._do(lambda db: [put(db, "chats", values) for values in every])
 
-    def keep_draft(self, chat: Chat) -> None:
-        """Write down the draft, within the next half second."""
+    def keep_soon(self, chat: Chat) -> None:
+        """Write down the same, and the draft, within the next half second: for what changes with every key."""
         with self._wake:
-            self._drafts[chat.id] = (values_of(chat), clean(chat.draft))
+            self._typed[chat.id] = (values_of(chat), clean(chat.draft))
             self._gather()
 
     def add(self, chat: Chat, *versions: Turn | Answer) -> None:
@@ -203,9 +208,7 @@ class Store:
         db = self._opened.writer
         with Transaction(db):
             for chat in chats:
-                put(db, "chats", values_of(chat))
-                if chat.draft:
-                    put(db, "drafts", {"chat": chat.id, "text": clean(chat.draft)})
+                put_chat(db, values_of(chat), clean(chat.draft))
                 for record in records(chat):
                     put_message(db, chat.id, record)
 
@@ -227,6 +230,8 @@ class Store:
     def close(self, timeout: float = 5.0) -> None:
         """Write what is left, delete for good what was removed, and close the file. Waits `timeout` seconds at most."""
         with self._wake:
+            if self._closing:
+                return
             self._jobs.append(purge)
             self._closing = True
             self._start()
@@ -286,9 +291,9 @@ class Store:
         if self._due is not None and (now >= self._due or self._closing):
             self._due = None
             self._jobs += [growth.job(answer) for answer, growth in self._growing.items()]
-            self._jobs += [partial(put_draft, values=values, draft=draft) for values, draft in self._drafts.values()]
+            self._jobs += [partial(put_chat, values=values, draft=draft) for values, draft in self._typed.values()]
             self._growing.clear()
-            self._drafts.clear()
+            self._typed.clear()
         return list(self._jobs)
 
     def _write(self, jobs: list[Job]) -> None:

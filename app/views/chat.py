@@ -254,13 +254,13 @@ class ChatView(QWidget):
             self._editing = replaces
             return
         if replaces is None:
-            self._session.current.draft = ""
+            self._session.keep_draft("")
         self.composer.show_text(self._session.current.draft)
 
     def _keep_draft(self, text: str) -> None:
         """What is being edited is no draft: the draft comes back after it."""
         if self._editing is None:
-            self._session.current.draft = text
+            self._session.keep_draft(text)
         elif not text:
             self._give_up_edit()
 
@@ -281,7 +281,6 @@ class ChatView(QWidget):
             self.refresh()
 
     def _on_question_returned(self, chat: Chat, question: str) -> None:
-        chat.draft = f"{question}\n{chat.draft}" if chat.draft.strip() else question
         if self._shows(chat):
             self.composer.show_text(chat.draft)
 

@@ -45,7 +45,7 @@ class InstructionsPanel(QWidget):
         self.refresh()
 
     def _keep(self) -> None:
-        self._session.current.instructions = self.text.toPlainText()
+        self._session.set_instructions(self.text.toPlainText())
 
     def refresh(self) -> None:
         """Show the instructions of this chat."""

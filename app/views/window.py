@@ -243,6 +243,13 @@ class Window(QMainWindow):
     def sizeHint(self) -> QSize:
         return QSize(1280, 840)
 
+    def come_forward(self) -> None:
+        """Be seen, and take the keyboard: the app was started once more."""
+        self.setWindowState((self.windowState() & ~Qt.WindowState.WindowMinimized) | Qt.WindowState.WindowActive)
+        self.show()
+        self.raise_()
+        self.activateWindow()
+
     def paintEvent(self, event: QPaintEvent) -> None:
         super().paintEvent(event)
         if not self._was_painted:

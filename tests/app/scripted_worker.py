@@ -120,7 +120,14 @@ class ScriptedWorker:
         self.say(started, PrefillProgress(self.last_id, prompt, prompt, 0))
 
     def write(
-        self, text: str, *, rounds: int = 1, tokens_per_round: int = 2, ms: float = 100.0, before: int = 0
+        self,
+        text: str,
+        *,
+        rounds: int = 1,
+        tokens_per_round: int = 2,
+        ms: float = 100.0,
+        before: int = 0,
+        ids: tuple[int, ...] = (),
     ) -> Snapshot:
         """`rounds` rounds of `tokens_per_round` tokens, `ms` each, that wrote `text` in all, after `before` others."""
         mtp = tokens_per_round > 1
@@ -142,8 +149,13 @@ class ScriptedWorker:
             )
             stats = RoundStats(2 if mtp else 0, 2 if mtp else 0, tokens_per_round - 1, tokens_per_round, ms)
             self.say(RoundDone(self.last_id, stats, snapshot))
-        self.say(TextDelta(self.last_id, text, rounds * tokens_per_round))
+        self.say(TextDelta(self.last_id, text, rounds * tokens_per_round, ids))
         return snapshot
+
+    @staticmethod
+    def stats(tokens: int) -> Snapshot:
+        """What was counted of a reply of so many tokens."""
+        return Snapshot(tokens=tokens, rounds=tokens, decode_ms=100.0 * tokens)
 
     def finish(
         self,
@@ -170,6 +182,7 @@ class ScriptedWorker:
                     decode_ms=stats.decode_ms,
                     stats=stats,
                     decision=decision(mode, depth),
+                    sampling=self.requests[-1].sampling.over(model_info().defaults),
                 ),
             )
         )

@@ -25,8 +25,8 @@ import app.main as main
 
 build = main.build
 
-def build_and_end(settings, bridge):
-    window = build(settings, bridge)
+def build_and_end(settings, bridge, store):
+    window = build(settings, bridge, store)
     ends = {"close": window.close, "terminate": lambda: os.kill(os.getpid(), signal.SIGTERM)}
     sender = window if sys.argv[1] == "painted" else bridge
     getattr(sender, sys.argv[1]).connect(lambda *_: ends[sys.argv[2]]())

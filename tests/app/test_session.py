@@ -1,13 +1,15 @@
 """Chats, the model in use, and the one reply that may be under way."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from pytestqt.qtbot import QtBot
 
 from app.bridge import Bridge, State
 from app.chats.chat import Chat, title_of
+from app.chats.store import Store
 from app.session import Session
 from app.settings import Settings
 from engine.types import ErrorReport, Failed, LoadFailed, Message, MtpWish, Refusal, WorkerStopped
@@ -19,10 +21,10 @@ ERROR = ErrorReport("out_of_memory", "There was not enough memory.", "It is kept
 class Desk:
     """A session over scripted workers, with shorthands for what tests do."""
 
-    def __init__(self, settings: Settings | None = None) -> None:
+    def __init__(self, settings: Settings | None = None, store: Store | None = None) -> None:
         self.workers: list[ScriptedWorker] = []
         self.bridge = Bridge(self._make)
-        self.session = Session(self.bridge, settings or Settings())
+        self.session = Session(self.bridge, settings or Settings(), store)
         self.notices: list[str] = []
         self.returned: list[str] = []
         self.session.notice.connect(self.notices.append)
@@ -51,10 +53,41 @@ class Desk:
 
 
 @pytest.fixture
-def desk(qtbot: QtBot) -> Desk:
+def desk(qtbot: QtBot) -> Iterator[Desk]:
     desk = Desk()
     desk.load()
-    return desk
+    yield desk
+    desk.session.close()
+
+
+class Runs:
+    """The app run after run over the same chats."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.desk: Desk | None = None
+
+    def start(self) -> Desk:
+        self.end()
+        self.desk = Desk(store=Store(self.path))
+        self.desk.load()
+        return self.desk
+
+    def end(self) -> None:
+        if self.desk is not None:
+            self.desk.session.close()
+            self.desk = None
+
+
+@pytest.fixture
+def runs(qtbot: QtBot, tmp_path: Path) -> Iterator[Runs]:
+    runs = Runs(tmp_path / "chats.db")
+    yield runs
+    runs.end()
+
+
+def spoken(chat: Chat) -> list[tuple[str, str]]:
+    return [(turn.question, turn.shown.text if turn.shown else "") for turn in chat.turns]
 
 
 # ---------------------------------------------------------------- titles and prompts
@@ -247,6 +280,300 @@ def test_an_edited_question_that_comes_to_nothing_gives_the_old_one_back(desk: D
     desk.does(lambda: desk.worker.finish("", reason="cancelled"))
     assert desk.session.current.turns == [old]
     assert desk.returned == ["better"]
+
+
+def test_an_edit_and_another_answer_are_versions_and_the_old_ones_can_be_shown_again(desk: Desk) -> None:
+    desk.exchange("one", "first")
+    desk.exchange("two", "second")
+    session, chat = desk.session, desk.session.current
+    one = chat.turns[0]
+    session.send("one, better", replaces=one)
+    desk.does(lambda: desk.worker.reply("first, better"))
+    assert spoken(chat) == [("one, better", "first, better")]
+    assert desk.worker.requests[-1].messages == (Message("user", "one, better"),)
+    session.choose(one)
+    assert spoken(chat) == [("one", "first"), ("two", "second")]
+    session.regenerate(one)
+    assert desk.worker.requests[-1].messages == (Message("user", "one"),)
+    desk.does(lambda: desk.worker.reply("first again"))
+    assert spoken(chat) == [("one", "first again")]
+    session.choose(one.answers[0])
+    assert spoken(chat) == [("one", "first"), ("two", "second")]
+
+
+def test_while_a_reply_is_written_its_chat_cannot_be_turned_over(desk: Desk) -> None:
+    desk.exchange("one", "first")
+    desk.exchange("two", "second")
+    chat = desk.session.current
+    desk.session.regenerate()
+    desk.session.choose(chat.turns[0])
+    desk.session.remove_turn(chat.turns[0])
+    assert len(chat.turns) == 2
+    assert len(desk.notices) == 2
+    desk.does(lambda: desk.worker.reply("second again"))
+    assert spoken(chat) == [("one", "first"), ("two", "second again")]
+
+
+# ---------------------------------------------------------------- removed, and put back
+
+
+def test_sp06_stored_shown_and_sent_are_one_list(runs: Runs) -> None:
+    desk = runs.start()
+    for number in range(3):
+        desk.exchange(f"q{number}", f"a{number}")
+    session = desk.session
+    session.remove_turn(session.current.turns[1])
+    session.send("next")
+    assert [message.content for message in desk.worker.requests[-1].messages] == ["q0", "a0", "q2", "a2", "next"]
+    desk.does(lambda: desk.worker.reply("answer"))
+
+    session = runs.start().session
+    session.show_chat(session.chats[1])
+    assert spoken(session.current) == [("q0", "a0"), ("q2", "a2"), ("next", "answer")]
+
+
+def test_sp06_what_was_removed_is_put_back_in_turn(desk: Desk) -> None:
+    session = desk.session
+    for number in range(3):
+        desk.exchange(f"q{number}", f"a{number}")
+    chat, before = session.current, spoken(session.current)
+    told: list[str] = []
+    session.removed.connect(told.append)
+    session.remove_turn(chat.turns[1])
+    session.remove_chat(chat)
+    assert told == ["The message was deleted.", "“q0” was deleted."]
+    assert session.current is not chat
+    session.undo()
+    assert session.current is chat
+    assert len(chat.turns) == 2
+    session.undo()
+    assert spoken(chat) == before
+    assert not session.can_undo
+    session.undo()
+
+
+def test_g16_a_chat_that_is_being_written_in_can_be_deleted(desk: Desk) -> None:
+    session = desk.session
+    session.send("hello")
+    chat = session.current
+    desk.does(lambda: (desk.worker.begin(), desk.worker.write("half")))
+    session.remove_chat(chat)
+    assert desk.worker.stops == [desk.worker.last_id]
+    assert chat not in session.chats
+    desk.does(lambda: desk.worker.finish("half", reason="cancelled"))
+    assert not session.busy
+    desk.exchange("another", "works")
+    session.undo()
+    assert spoken(chat) == [("hello", "half")]
+
+
+def test_g16_a_chat_whose_engine_never_answers_can_be_deleted(qtbot: QtBot) -> None:
+    desk = Desk()
+    desk.bridge._stop_grace_s = 0.0
+    desk.load()
+    desk.session.send("hello")
+    chat = desk.session.current
+    desk.session.remove_chat(chat)
+    desk.bridge.tick()
+    assert chat.turns[0].latest is not None
+    assert chat.turns[0].latest.outcome == "failed"
+    assert not desk.session.busy
+    desk.session.close()
+
+
+# ---------------------------------------------------------------- a reply that broke off
+
+
+def test_g14_a_stopped_reply_goes_on_where_it_ends_with_what_it_was_written_with(runs: Runs) -> None:
+    desk = runs.start()
+    desk.session.set_sampling(temperature=0.4)
+    desk.session.send("hello")
+    desk.does(lambda: (desk.worker.begin(), desk.worker.write("half a ", rounds=3)))
+    desk.session.stop()
+    desk.does(lambda: desk.worker.finish("half a ", desk.worker.stats(7), reason="cancelled"))
+
+    desk = runs.start()
+    session = desk.session
+    session.show_chat(session.chats[1])
+    turn = session.current.turns[0]
+    assert turn.shown is not None
+    assert turn.shown.outcome == "stopped"
+    session.set_sampling(temperature=0.9)
+    assert session.continue_reply()
+    asked = desk.worker.requests[-1]
+    assert asked.messages == (
+        Message("user", "hello"),
+        Message("assistant", "half a ", tokens=tuple(range(7)), model="/models/guide"),
+    )
+    assert asked.seed == 7
+    assert asked.sampling.temperature == 0.4
+    desk.does(lambda: (desk.worker.begin(), desk.worker.write("sentence.", rounds=2)))
+    desk.does(lambda: desk.worker.finish("sentence.", desk.worker.stats(5)))
+    answer = turn.shown
+    assert (answer.text, answer.outcome, turn.answers) == ("half a sentence.", "done", [answer])
+    assert answer.tokens == (*range(7), *range(5))
+    assert answer.reply is not None
+    assert answer.reply.stats.tokens == 12
+
+    session = runs.start().session
+    session.show_chat(session.chats[1])
+    assert spoken(session.current) == [("hello", "half a sentence.")]
+
+
+@pytest.mark.parametrize("how", ["failed", "stopped"])
+def test_a_continuation_that_comes_to_nothing_costs_nothing(desk: Desk, how: str) -> None:
+    desk.session.send("hello")
+    desk.does(lambda: (desk.worker.begin(), desk.worker.write("half a ")))
+    desk.session.stop()
+    desk.does(lambda: desk.worker.finish("half a ", reason="cancelled"))
+    answer = desk.session.current.turns[0].answers[0]
+    desk.session.continue_reply()
+    desk.does(desk.worker.begin)
+    if how == "failed":
+        desk.does(lambda: desk.worker.say(Failed(desk.worker.last_id, ERROR)))
+    else:
+        desk.session.stop()
+        desk.does(lambda: desk.worker.finish("", reason="cancelled"))
+    assert (answer.text, answer.outcome) == ("half a ", how)
+    assert desk.returned == []
+
+
+def test_another_model_continues_from_the_text_alone(desk: Desk) -> None:
+    desk.session.send("hello")
+    desk.does(lambda: (desk.worker.begin(), desk.worker.write("half a ")))
+    desk.session.stop()
+    desk.does(lambda: desk.worker.finish("half a ", desk.worker.stats(3), reason="cancelled"))
+    desk.load("/other")
+    assert desk.session.continue_reply()
+    begun = desk.worker.requests[-1].messages[-1]
+    assert (begun.content, begun.tokens) == ("half a ", ())
+    assert desk.worker.requests[-1].seed is None
+    desk.does(lambda: desk.worker.finish("sentence.", desk.worker.stats(5)))
+    answer = desk.session.current.turns[0].answers[0]
+    assert (answer.text, answer.tokens) == ("half a sentence.", ())
+
+
+def test_a_reply_that_ended_by_itself_is_not_continued(desk: Desk) -> None:
+    desk.exchange("one", "first")
+    assert not desk.session.continue_reply()
+
+
+def test_one_that_reached_its_limit_is(desk: Desk) -> None:
+    desk.session.send("one")
+    desk.does(lambda: (desk.worker.begin(), desk.worker.write("x"), desk.worker.finish("x", reason="length")))
+    assert desk.session.continue_reply()
+
+
+# ---------------------------------------------------------------- over restarts
+
+
+def test_sp01_the_app_comes_back_to_the_chat_in_which_it_broke_off(runs: Runs) -> None:
+    desk = runs.start()
+    desk.exchange("older", "x")
+    desk.session.new_chat()
+    desk.session.send("hello")
+    desk.does(lambda: (desk.worker.begin(), desk.worker.write("half a ", ids=(4, 5))))
+    desk.session.shelf.store.flush()
+    crashed = Store(runs.path)  # a second look at the file, while the first run has not ended in any way
+
+    session = Desk(store=crashed).session
+    answer = session.current.turns[0].shown
+    assert answer is not None
+    assert spoken(session.current) == [("hello", "half a ")]
+    assert (answer.outcome, answer.can_continue) == ("interrupted", True)
+    assert (answer.tokens, answer.seed, answer.model) == ((4, 5), 7, "/models/guide")
+    session.close()
+
+
+def test_closing_in_mid_reply_keeps_it_as_stopped(runs: Runs) -> None:
+    desk = runs.start()
+    desk.session.send("hello")
+    desk.does(lambda: (desk.worker.begin(), desk.worker.write("half a ")))
+    desk.worker.finish("half a word", desk.worker.stats(4), reason="cancelled")  # comes while the worker ends
+    desk.bridge.shutdown()
+    session = runs.start().session
+    session.show_chat(session.chats[1])
+    answer = session.current.turns[0].shown
+    assert answer is not None
+    assert (answer.text, answer.outcome, answer.tokens) == ("half a word", "stopped", (0, 1, 2, 3))
+
+
+def test_c05_closing_before_the_first_word_keeps_the_question_as_a_draft(runs: Runs) -> None:
+    desk = runs.start()
+    desk.session.send("hello")
+    desk.does(desk.worker.begin)
+    session = runs.start().session
+    assert (session.current.draft, session.current.turns) == ("hello", [])
+
+
+def test_g12_a_draft_that_was_typed_in_a_new_chat_waits_in_it(runs: Runs) -> None:
+    desk = runs.start()
+    desk.exchange("one", "x")
+    desk.session.keep_draft("of the first")
+    desk.session.new_chat()
+    desk.session.keep_draft("of the second")
+    session = runs.start().session
+    assert [chat.title for chat in session.chats] == ["New chat", "one"]
+    assert session.current.draft == "of the second"
+    session.show_chat(session.chats[1])
+    assert session.current.draft == "of the first"
+
+
+def test_what_was_set_for_a_chat_is_set_when_it_is_opened_again(runs: Runs) -> None:
+    desk = runs.start()
+    desk.session.set_instructions("Be brief.")
+    desk.session.set_sampling(top_k=5)
+    desk.exchange("one", "x")
+    desk.session.shelf.rename(desk.session.current, "  My \n letters ")
+    desk.session.shelf.pin(desk.session.current, True)
+    session = runs.start().session
+    chat = session.chats[0]
+    assert (chat.title, chat.pinned, chat.instructions, chat.sampling.top_k) == ("My letters", True, "Be brief.", 5)
+    session.show_chat(chat)
+    session.shelf.rename(chat, "")
+    assert chat.title == "one"
+
+
+def test_a_message_that_was_found_is_shown_in_whichever_version_it_stands(desk: Desk, qtbot: QtBot) -> None:
+    desk.exchange("one", "the harbour")
+    session, chat = desk.session, desk.session.current
+    session.send("one, better", replaces=chat.turns[0])
+    desk.does(lambda: desk.worker.reply("the lighthouse"))
+    session.new_chat()
+    wanted: list[object] = []
+    session.message_wanted.connect(lambda turn, answer: wanted.append((turn, answer)))
+    with qtbot.waitSignal(session.shelf.found) as found:
+        session.shelf.search("harb")
+    asked, [hit] = found.args
+    assert (asked, hit.chat, hit.snippet.text) == ("harb", chat.id, "the harbour")
+    session.show_message(hit.chat, hit.message)
+    assert session.current is chat
+    assert spoken(chat) == [("one", "the harbour")]
+    assert wanted == [(chat.turns[0], chat.turns[0].answers[0])]
+
+
+def test_chats_are_exported_and_imported(desk: Desk, qtbot: QtBot, tmp_path: Path) -> None:
+    desk.exchange("one", "first")
+    shelf = desk.session.shelf
+    for name in ("chat.json", "chat.md"):
+        with qtbot.waitSignal(shelf.told) as told:
+            shelf.export([desk.session.current], tmp_path / name)
+        assert told.args == [f"Chat exported to “{name}”."]
+    assert "## You\n\none" in (tmp_path / "chat.md").read_text()
+    with qtbot.waitSignal(shelf.told) as told:
+        shelf.import_from(tmp_path / "chat.json")
+    assert told.args == ["1 chat imported."]
+    assert [spoken(chat) for chat in shelf.chats] == [[("one", "first")]] * 2
+    for path, words in (
+        (tmp_path / "chat.md", "This is not a file that Foreword has exported."),
+        (tmp_path / "gone.json", "Nothing was imported: the file cannot be read."),
+    ):
+        with qtbot.waitSignal(shelf.told) as told:
+            shelf.import_from(path)
+        assert told.args == [words]
+    with qtbot.waitSignal(shelf.told) as told:
+        shelf.export(shelf.chats, tmp_path / "gone" / "chats.json")
+    assert told.args == [f"Nothing was exported: {tmp_path / 'gone'} cannot be written to."]
 
 
 # ---------------------------------------------------------------- the model

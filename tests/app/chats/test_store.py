@@ -127,7 +127,7 @@ def test_a_chat_comes_back_with_everything_that_belongs_to_it(shelf: Shelf) -> N
         )
     )
     store.add(chat, turn, answer)
-    store.keep_draft(chat)
+    store.keep_soon(chat)
 
     found = shelf.reopened(chat)
     found_answer = found.turns[0].answers[0]
@@ -164,10 +164,10 @@ def test_g12_drafts_belong_to_their_chats_and_outlive_the_app(shelf: Shelf) -> N
     store = shelf.open()
     first, second = Chat(draft="of the first"), Chat(draft="of the second")
     exchanged(store, second, "asked", "x")
-    store.keep_draft(first)
-    store.keep_draft(second)
+    store.keep_soon(first)
+    store.keep_soon(second)
     second.draft = ""
-    store.keep_draft(second)
+    store.keep_soon(second)
     drafts = {chat.id: chat.draft for chat in shelf.open().chats()}
     assert drafts == {first.id: "of the first", second.id: ""}
 
@@ -175,9 +175,9 @@ def test_g12_drafts_belong_to_their_chats_and_outlive_the_app(shelf: Shelf) -> N
 def test_a_chat_in_which_nothing_was_said_or_typed_is_not_kept(shelf: Shelf) -> None:
     store = shelf.open()
     typed = Chat(draft="something")
-    store.keep_draft(typed)
+    store.keep_soon(typed)
     typed.draft = ""
-    store.keep_draft(typed)
+    store.keep_soon(typed)
     store.keep(Chat())
     assert shelf.open().chats() == []
 
@@ -354,7 +354,7 @@ def test_a_damaged_file_is_set_aside_and_never_overwritten(shelf: Shelf, damage:
     assert "damaged" in store.trouble
     assert aside.name in store.trouble
     assert aside.read_bytes() == damaged
-    assert store.on_disk
+    assert store.saving
     chat = Chat()
     exchanged(store, chat, "again", "works")
     assert spoken(shelf.reopened(chat)) == [("again", "works")]
@@ -421,7 +421,7 @@ def test_sp03_a_message_of_an_unknown_role_is_passed_over_and_the_rest_shown(she
 def test_where_nothing_can_be_written_chats_are_kept_in_memory_and_it_is_said(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("no folder")
     store = Store(tmp_path / "file" / "chats.db")
-    assert not store.on_disk
+    assert not store.saving
     assert store.trouble.startswith("Chats cannot be saved: ")
     assert "until you quit" in store.trouble
     chat = Chat()
