@@ -20,6 +20,7 @@ from engine.parts import parts_of
 from engine.terminal import Engine, Printer, ReportedError
 from engine.types import (
     MAX_DEPTH,
+    DrafterWish,
     ErrorReport,
     HeadInfo,
     Message,
@@ -94,6 +95,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--mtp", choices=("auto", "on", "off"), default="auto", help="whether to read ahead (default: auto)")
     add("--depth", metavar=f"auto|1-{MAX_DEPTH}", type=_depth, help="drafts per round (default: auto)")
     add("--head", metavar="PATH", help="a file or folder with the model's MTP head, if it is shipped apart")
+    add("--drafter", metavar="mtp|lookup|mixed|MODEL", type=_drafter, default=_drafter("mtp"), help=DRAFTER)
     add("--kv-bits", metavar="4|8", type=int, choices=(4, 8), help="keep keys and values in 4 or 8 bits to save memory")
     add("--kv-from", metavar="N", type=_kv_from, default=0, help="… once there are N tokens (default: 0)")
     add("--json", action="store_true", help="print the reply and its figures as one JSON object")
@@ -102,6 +104,9 @@ def _parser() -> argparse.ArgumentParser:
     inspect.set_defaults(run=_inspect)
     inspect.add_argument("model", metavar="MODEL", help=model)
     inspect.add_argument("--head", metavar="PATH", help="a file or folder with the model's MTP head, if shipped apart")
+    inspect.add_argument(
+        "--drafter", metavar="mtp|lookup|mixed|MODEL", type=_drafter, default=_drafter("mtp"), help=DRAFTER
+    )
     inspect.add_argument("--json", action="store_true", help="print the capability and the receipt as one JSON object")
 
     bench = commands.add_parser(
@@ -123,6 +128,12 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+DRAFTER = (
+    "what reads ahead: the MTP head (default), a copy of what was said before, both in turns, or a second, smaller "
+    "model with the same vocabulary"
+)
+
+
 class _Version(argparse.Action):
     """Looked up only when asked for: reading a package's metadata takes longer than all the rest."""
 
@@ -139,6 +150,14 @@ def _depth(text: str) -> int | None:
     if not text.isdecimal() or not 1 <= int(text) <= MAX_DEPTH:
         raise argparse.ArgumentTypeError(f"{text!r} is neither auto nor a number from 1 to {MAX_DEPTH}")
     return int(text)
+
+
+def _drafter(text: str) -> tuple[DrafterWish, str | None]:
+    """The drafter that is wished for, and the draft model where it is one."""
+    match text:
+        case "mtp" | "lookup" | "mixed":
+            return text, None
+    return "draft_model", text
 
 
 def _max_tokens(text: str) -> int:
@@ -261,7 +280,8 @@ def _generate(args: argparse.Namespace) -> int:
     partial: Reply | None = None
     try:
         with Engine() as engine:
-            model = engine.load(args.model, args.head)
+            drafter, draft_model = args.drafter
+            model = engine.load(args.model, args.head, draft_model)
             request = Request(
                 engine.next_id(),
                 chat="generate",
@@ -270,7 +290,7 @@ def _generate(args: argparse.Namespace) -> int:
                 seed=args.seed,
                 max_tokens=args.max_tokens,
                 stop=tuple(args.stop),
-                mtp=MtpWish(args.mtp, args.depth),
+                mtp=MtpWish(args.mtp, args.depth, drafter),
                 kv_bits=args.kv_bits,
                 kv_quantise_from=args.kv_from,
                 thinking=_thinking(args, model),
@@ -299,7 +319,8 @@ def _inspect(args: argparse.Namespace) -> int:
     """Look at a model without loading its weights. 1 where it cannot be opened; that MTP cannot run is no error."""
     from engine.inspection import inspect
 
-    found = inspect(args.model, args.head)
+    drafter, draft_model = args.drafter
+    found = inspect(args.model, args.head, MtpWish(drafter=drafter), draft_model)
     if args.json:
         print(json.dumps(inspection_json(found), indent=2))
     elif found.error is None:
@@ -349,6 +370,7 @@ def reply_json(reply: Reply) -> dict[str, Any]:
         "accepted_by_position": [
             {"evaluated": count.evaluated, "accepted": count.accepted} for count in stats.by_position
         ],
+        "by_drafter": [asdict(count) for count in stats.by_drafter],
         "tokens_per_round": stats.tokens_per_round,
         "receipt": reply.decision.receipt.to_json(),
     }
@@ -388,7 +410,10 @@ def inspection_table(found: Inspection) -> str:
         ("This computer", found.device.name),
         ("Reading ahead", decision.sentence),
     ]
-    if decision.mode == "mtp":
+    if capability.draft_model is not None:
+        draft = capability.draft_model
+        lines.insert(4, ("Draft model", f"{draft.name}, {draft.quantisation}, {size_words(draft.bytes)}"))
+    if decision.depth:
         lines.append(("Depth", f"{decision.depth} draft{'' if decision.depth == 1 else 's'} a round"))
     width = max(len(name) for name, _ in lines)
     return "\n".join(f"{name:<{width}}  {words}" for name, words in lines)

@@ -13,6 +13,7 @@ from engine import device, policy
 from engine.errors import ModelError
 from engine.library.local import display_name, resolve
 from engine.model import capability
+from engine.model.pairing import with_draft_model
 from engine.trials import with_refusal, with_trial
 from engine.types import Capability, Decision, Device, ErrorReport, MtpWish, Receipt
 
@@ -30,8 +31,9 @@ class Inspection:
     error: ErrorReport | None = None
 
 
-def inspect(model: str, head: str | None = None, wish: MtpWish | None = None) -> Inspection:
-    """Look at "guide", a folder, or a repo id that is on disk, with a head from elsewhere if one is named.
+def inspect(model: str, head: str | None = None, wish: MtpWish | None = None, draft: str | None = None) -> Inspection:
+    """Look at "guide", a folder, or a repo id that is on disk, with a head from elsewhere and a draft model if they are
+    named.
 
     `wish` is what a reply would be asked for; by default Auto. Every fault of a folder becomes a refusal in the
     receipt; nothing is raised for one.
@@ -41,7 +43,9 @@ def inspect(model: str, head: str | None = None, wish: MtpWish | None = None) ->
     found = None
     try:
         folder = resolve(model)
-        found = capability_now(folder, None if head is None else Path(head).expanduser())
+        found = capability_now(
+            folder, None if head is None else Path(head).expanduser(), None if draft is None else resolve(draft)
+        )
         refuse_too_large(found, machine)
     except ModelError as error:
         report = error.report
@@ -50,9 +54,11 @@ def inspect(model: str, head: str | None = None, wish: MtpWish | None = None) ->
     return Inspection(display_name(folder), machine, found, decision, decision.receipt)
 
 
-def capability_now(folder: Path, head: Path | None = None) -> Capability:
-    """The capability of a folder, with what is remembered of its head. Raises ModelError as `capability.inspect`."""
-    return with_refusal(with_trial(capability.inspect(folder, head)))
+def capability_now(folder: Path, head: Path | None = None, draft: Path | None = None) -> Capability:
+    """The capability of a folder, with what is remembered of its head, and with the draft model in `draft`. Raises
+    ModelError as `capability.inspect`."""
+    found = with_refusal(with_trial(capability.inspect(folder, head)))
+    return found if draft is None else with_draft_model(found, folder, draft, display_name(draft))
 
 
 def refuse_too_large(capability: Capability, device: Device) -> None:
@@ -61,7 +67,7 @@ def refuse_too_large(capability: Capability, device: Device) -> None:
     Raises ModelError (too_large). Where Metal was not asked for its limit, all of the machine's memory counts.
     """
     has = device.memory if device.working_set is None else device.working_set
-    needs = capability.bytes + (0 if capability.head is None else capability.head.bytes)
+    needs = capability.bytes + sum(part.bytes for part in (capability.head, capability.draft_model) if part)
     if needs > has:
         raise ModelError(
             "too_large",

@@ -1,4 +1,4 @@
-"""Whether MTP runs and how many drafts a round holds: capability + device + the user's wish -> Decision.
+"""Whether and with what to draft, and how many drafts a round holds: capability + device + the user's wish -> Decision.
 
 Pure: the same inputs give the same decision. What beats what, strongest first: a refusal from the model itself, the
 user's Off, the user's On, what the head's trial says, the chip table. Every receipt is made here.
@@ -15,6 +15,8 @@ from typing import Any, Literal
 from engine.device import is_apple
 from engine.model.refusals import RefusalCode
 from engine.types import (
+    MAX_DEPTH,
+    MAX_LOOKUP,
     Capability,
     Decision,
     DepthSource,
@@ -89,40 +91,93 @@ def decide(device: Device, capability: Capability, wish: MtpWish, kv: KVQuantisa
 
     How keys and values are kept (`kv`) has no say in it; the receipt names it where they are quantised.
     """
-    decision = _decide(device, capability, wish)
+    deciding = {"mtp": _on_mtp, "lookup": _on_lookup, "mixed": _on_lookup, "draft_model": _on_draft_model}
+    gate = hardware_gate(device, capability.quantisation)
+    decision = deciding[wish.drafter](device, capability, wish, gate)
     if kv is None:
         return decision
     shape = decision.receipt.shape | {"kv_quantisation": asdict(kv)}
     return replace(decision, receipt=replace(decision.receipt, shape=shape))
 
 
-def _decide(device: Device, capability: Capability, wish: MtpWish) -> Decision:
-    gate = hardware_gate(device, capability.quantisation)
+def _on_mtp(device: Device, capability: Capability, wish: MtpWish, gate: Gate) -> Decision:
     if capability.refusal is not None or capability.head is None:
         missing = RefusalCode.MISSING_HEAD_WEIGHTS
         refusal = capability.refusal or Refusal(missing, missing.sentence)
-        sentence = f"Off: {_after_colon(refusal.sentence)}"
-        return _plain(device, capability, wish, gate, refusal, sentence)
-    if wish.override == "off" or wish.depth == 0:
-        sentence = "Off: you turned MTP off." if wish.override == "off" else "Off: the depth is set to 0."
-        refusal = Refusal(RefusalCode.DISABLED_BY_USER, sentence)
-        return _plain(device, capability, wish, gate, refusal, sentence)
+        return _plain(device, capability, wish, gate, refusal, f"Off: {_after_colon(refusal.sentence)}")
+    if turned_off := _turned_off(wish, "MTP"):
+        return _plain(device, capability, wish, gate, turned_off, turned_off.sentence)
     doubt = head_doubt(capability.head)
     if doubt is None and gate.allows:
         sentence = f"On: {gate.reason}" if wish.override == "auto" else "On: you turned MTP on."
         return _mtp(device, capability, wish, gate, sentence, against_advice=False)
     if wish.override == "on":
-        because = (
-            f"{device.name} is compute-bound for {capability.quantisation} weights, so"
-            if doubt is None
-            else _after_colon(doubt.sentence)
-        )
+        because = _compute_bound(device, capability) if doubt is None else _after_colon(doubt.sentence)
         sentence = f"On because you asked: {because} Auto would leave MTP off."
         return _mtp(device, capability, wish, gate, sentence, against_advice=True)
     if doubt is not None:
         return _plain(device, capability, wish, gate, doubt, f"Off: {_after_colon(doubt.sentence)}")
     sentence = f"Off: {gate.reason}"
     return _plain(device, capability, wish, gate, Refusal(RefusalCode.DEVICE_POLICY, sentence), sentence)
+
+
+COPIES = "what was said before is copied ahead where the reply repeats it."
+
+
+def _on_lookup(device: Device, capability: Capability, wish: MtpWish, gate: Gate) -> Decision:
+    """Prompt lookup, alone or, where MTP is wished for as well and runs, in turns with it.
+
+    The chip table has no say in it: plain steps run as ever until something repeats, and then little is risked.
+    """
+    if turned_off := _turned_off(wish, "reading ahead"):
+        return _plain(device, capability, wish, gate, turned_off, turned_off.sentence)
+    # A check past six rows is where an older chip changes over to another kernel, and pays for it.
+    most = MAX_DEPTH if gate.rule == "compute_bound" else MAX_LOOKUP
+    most = most if wish.depth is None else max(1, min(wish.depth, MAX_LOOKUP))
+    sentence, refusal = f"On: {COPIES}", None
+    if wish.drafter == "mixed":
+        mtp = _on_mtp(device, capability, wish, gate)
+        if mtp.mode == "mtp":
+            resolved = mtp.receipt.resolved | {"drafter": "mixed", "lookup_depth": most}
+            sentence = f"{mtp.sentence} In turns with it, {COPIES}"
+            return replace(mtp, sentence=sentence, receipt=replace(mtp.receipt, resolved=resolved), lookup=most)
+        sentence, refusal = f"{sentence} MTP is off: {mtp.sentence.removeprefix('Off: ')}", mtp.receipt.refusal
+    resolved = {"mode": "lookup", "drafter": "prompt_lookup", "depth": 0, "lookup_depth": most}
+    receipt = _receipt(device, capability, wish, gate, resolved, _depth_source(wish), refusal)
+    return Decision("lookup", 0, sentence, receipt, lookup=most)
+
+
+def _on_draft_model(device: Device, capability: Capability, wish: MtpWish, gate: Gate) -> Decision:
+    """A second model as drafter. The chip table goes for it as for a head; there is no trial of it."""
+    draft = capability.draft_model
+    if draft is None:
+        missing = RefusalCode.MISSING_DRAFT_MODEL
+        refusal = capability.draft_refusal or Refusal(missing, missing.sentence)
+        return _plain(device, capability, wish, gate, refusal, f"Off: {_after_colon(refusal.sentence)}")
+    if turned_off := _turned_off(wish, "reading ahead"):
+        return _plain(device, capability, wish, gate, turned_off, turned_off.sentence)
+    if not gate.allows and wish.override != "on":
+        refusal = Refusal(RefusalCode.DEVICE_POLICY, f"Off: {gate.reason}")
+        return _plain(device, capability, wish, gate, refusal, refusal.sentence)
+    sentence = f"On: the draft model {draft.name} reads ahead."
+    if not gate.allows:
+        sentence = f"On because you asked: {_compute_bound(device, capability)} Auto would leave the draft model off."
+    depth, source = depth_of(replace(capability, max_depth=MAX_DEPTH), wish)
+    named = {name: value for name, value in asdict(draft).items() if name != "context"}
+    resolved = {"mode": "draft_model", "drafter": "draft_model", "depth": depth, "draft_model": named}
+    receipt = _receipt(device, capability, wish, gate, resolved, source, None)
+    return Decision("draft_model", depth, sentence, receipt, against_advice=not gate.allows)
+
+
+def _turned_off(wish: MtpWish, what: str) -> Refusal | None:
+    if wish.override != "off" and wish.depth != 0:
+        return None
+    sentence = f"Off: you turned {what} off." if wish.override == "off" else "Off: the depth is set to 0."
+    return Refusal(RefusalCode.DISABLED_BY_USER, sentence)
+
+
+def _compute_bound(device: Device, capability: Capability) -> str:
+    return f"{device.name} is compute-bound for {capability.quantisation} weights, so"
 
 
 def refused(device: Device, error: ErrorReport, wish: MtpWish) -> Receipt:
@@ -239,7 +294,7 @@ def _depth_source(wish: MtpWish) -> DepthSource:
 
 
 def _requested(wish: MtpWish) -> dict[str, Any]:
-    method = "plain" if wish.override == "off" or wish.depth == 0 else "mtp"
+    method = "plain" if wish.override == "off" or wish.depth == 0 else wish.drafter
     return {"method": method, "depth": wish.depth, "override": wish.override}
 
 

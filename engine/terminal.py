@@ -129,10 +129,10 @@ class Engine:
         self._requests += 1
         return self._requests
 
-    def load(self, model: str, head: str | None = None) -> ModelInfo:
+    def load(self, model: str, head: str | None = None, draft: str | None = None) -> ModelInfo:
         """Raises `EngineError` if the model cannot be loaded."""
         printer = Printer()
-        self._worker.load(model, head)
+        self._worker.load(model, head, draft)
         printer.note("Starting…")
         for event in self._events:
             match event:

@@ -12,14 +12,19 @@ from typing import Any, Literal
 
 Role = Literal["system", "user", "assistant"]
 FinishReason = Literal["stop", "length", "cancelled", "error"]
-Mode = Literal["mtp", "plain"]
+Mode = Literal["mtp", "lookup", "draft_model", "plain"]
 Override = Literal["auto", "on", "off"]
 DepthSource = Literal["auto", "fixed", "bench"]
+DrafterWish = Literal["mtp", "lookup", "mixed", "draft_model"]
 DraftSource = Literal["mtp_chain", "prompt_lookup", "draft_model"]
 HeadOrigin = Literal["embedded", "recorded", "unproven"]
 
 MAX_DEPTH = 5
-"""Most drafts a round may hold. Past five rows every chip we know pays more for the check than it can win."""
+"""Most drafts that are computed for a round. Past five rows every chip we know pays more for the check than it can
+win."""
+MAX_LOOKUP = 8
+"""Most drafts that are copied for a round: they cost nothing but their check, which past nine rows costs several plain
+steps on every chip we know."""
 
 
 SetBy = Literal["user", "model", "neutral"]
@@ -98,10 +103,15 @@ class SamplingChoice:
 
 @dataclass(frozen=True)
 class MtpWish:
-    """The user's override: whether to draft, and how far ahead (None: let the policy choose the depth)."""
+    """The user's override: whether to draft, how far ahead (None: let the policy choose the depth), and with what.
+
+    `drafter`: the MTP head; "lookup", which copies what was said before; both in turns ("mixed"); or the draft model
+    that was loaded beside the target.
+    """
 
     override: Override = "auto"
     depth: int | None = None
+    drafter: DrafterWish = "mtp"
 
 
 @dataclass(frozen=True)
@@ -183,6 +193,19 @@ class HeadInfo:
 
 
 @dataclass(frozen=True)
+class DraftModelInfo:
+    """A second, smaller model that drafts for the target: what it is called, its size in weights and bytes, how most of
+    it is stored, how many tokens it was made to hold; `fingerprint` tells such models apart."""
+
+    name: str
+    parameters: int
+    bytes: int
+    quantisation: str
+    context: int
+    fingerprint: str = ""
+
+
+@dataclass(frozen=True)
 class Refusal:
     """Why MTP cannot or may not run: a stable code and one sentence for people."""
 
@@ -196,7 +219,8 @@ class Capability:
 
     `head` is None where none was found or it cannot be driven; `refusal` then says why. `fingerprint` tells targets
     apart. `batch`: sequences of different lengths may decode together; `quantised_kv`: keys and values may be kept in
-    few bits. Both are None for families without an entry in the registry: it shows when it is tried.
+    few bits. Both are None for families without an entry in the registry: it shows when it is tried. `draft_model` is
+    None where none was named or it cannot draft for this target; `draft_refusal` then says why.
     """
 
     family: str
@@ -213,6 +237,8 @@ class Capability:
     fingerprint: str = ""
     batch: bool | None = None
     quantised_kv: bool | None = None
+    draft_model: DraftModelInfo | None = None
+    draft_refusal: Refusal | None = None
 
 
 @dataclass(frozen=True)
@@ -266,9 +292,11 @@ class Receipt:
 
 @dataclass(frozen=True)
 class Decision:
-    """What the policy decided: mode, drafts per round (0 in plain mode), one sentence that says why, receipt.
+    """What the policy decided: mode, drafts per round, one sentence that says why, receipt.
 
-    `against_advice` marks MTP that runs only because the user asked for it where Auto would not.
+    `depth` counts drafts that are computed, by the MTP head or a draft model, `lookup` drafts that may be copied in
+    their place; both are 0 in plain mode. `against_advice` marks drafting that runs only because the user asked for it
+    where Auto would not.
     """
 
     mode: Mode
@@ -276,6 +304,7 @@ class Decision:
     sentence: str
     receipt: Receipt
     against_advice: bool = False
+    lookup: int = 0
 
 
 @dataclass(frozen=True)

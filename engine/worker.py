@@ -30,6 +30,7 @@ from engine.types import (
     Loaded,
     LoadFailed,
     LoadProgress,
+    Mode,
     ModelInfo,
     PositionCount,
     Ready,
@@ -72,9 +73,13 @@ class Worker:
         # An interpreter that exits under a live MLX thread aborts; this runs before that.
         atexit.register(self.shutdown)
 
-    def load(self, model: str, head: str | None = None) -> None:
-        """Load "guide", a folder, or a repo id that is on disk. Ends in `Loaded` or `LoadFailed`."""
-        self._commands.put(lambda engine: engine.load(model, head))
+    def load(self, model: str, head: str | None = None, draft: str | None = None) -> None:
+        """Load "guide", a folder, or a repo id that is on disk. Ends in `Loaded` or `LoadFailed`.
+
+        `head` is a file or folder with its MTP head, `draft` another model to draft for it; one that knows other
+        tokens is left out, and the capability then says why.
+        """
+        self._commands.put(lambda engine: engine.load(model, head, draft))
 
     def generate(self, request: Request) -> None:
         """Write a reply. Ends in `Finished` or `Failed`, unless the worker itself ends first (`WorkerStopped`)."""
@@ -187,9 +192,9 @@ class _Engine:
         self._info: ModelInfo | None = None
         self._conversations: OrderedDict[str, Conversation] = OrderedDict()
 
-    def load(self, model: str, head: str | None) -> None:
+    def load(self, model: str, head: str | None, draft: str | None) -> None:
         try:
-            self._load(model, head)
+            self._load(model, head, draft)
             return
         except (Exception, SystemExit) as failure:
             error = _logged(failure)
@@ -198,20 +203,21 @@ class _Engine:
             self._release()
         self._emit(LoadFailed(model, error))
 
-    def _load(self, model: str, head: str | None) -> None:
+    def _load(self, model: str, head: str | None, draft: str | None) -> None:
         from pathlib import Path
 
         from engine import trials
         from engine.inspection import capability_now, refuse_too_large
         from engine.library.local import display_name, resolve
-        from engine.model.load import load
+        from engine.model.load import load, load_draft_model
         from engine.model.text import ChatText
 
         self._emit(LoadProgress(model, "Looking at the model", 0.0))
         folder = resolve(model)
         head_path = None if head is None else Path(head).expanduser()
+        draft_folder = None if draft is None else resolve(draft)
         # What cannot work is said before the model in use is given up.
-        before = capability_now(folder, head_path)
+        before = capability_now(folder, head_path, draft_folder)
         refuse_too_large(before, self._device)
         self._release()
 
@@ -221,6 +227,14 @@ class _Engine:
             self._emit(LoadProgress(model, stage, fraction))
 
         loaded = load(folder, head_path, progress)
+        drafting = replace(loaded.capability, draft_model=before.draft_model, draft_refusal=before.draft_refusal)
+        loaded = replace(loaded, capability=drafting)
+        if draft_folder is not None and before.draft_model is not None:
+            progress("Loading the draft model", 0.9)
+            loaded = replace(
+                loaded,
+                draft_model=load_draft_model(draft_folder, lambda done: progress("Loading the draft model", 0.9)),
+            )
         text = ChatText(loaded.tokenizer, loaded.eos_ids, str(folder))
         self._model, self._text = loaded, text
         progress("Warming up", 0.92)
@@ -264,7 +278,10 @@ class _Engine:
         from engine.decode.sample import Chooser
         from engine.writing import blank_conversation
 
-        for depth in (0, 2) if loaded.head is not None else (0,):
+        kinds: list[tuple[int, Mode]] = [(0, "plain")]
+        kinds += [(2, "mtp")] if loaded.head is not None else []
+        kinds += [(2, "draft_model")] if loaded.draft_model is not None else []
+        for depth, mode in kinds:
             task = Task(
                 prompt=[0] * 8,
                 turn_end=0,
@@ -275,7 +292,7 @@ class _Engine:
                 context=32,
             )
             generate(
-                blank_conversation(loaded),
+                blank_conversation(loaded, mode),
                 loaded.target,
                 task,
                 Silence(),

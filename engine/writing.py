@@ -11,7 +11,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from engine.decode.conversation import Conversation
-from engine.decode.draft import MtpChain
+from engine.decode.draft import HistoryDrafter, MtpChain
+from engine.decode.draft_model import DraftModel
 from engine.decode.loop import Task, generate
 from engine.decode.quantised import require_quantisable
 from engine.decode.sample import Chooser, fresh_seed
@@ -23,6 +24,7 @@ from engine.types import (
     Decision,
     Event,
     FinishReason,
+    Mode,
     PrefillProgress,
     Reply,
     Request,
@@ -40,10 +42,17 @@ Emit = Callable[[Event], None]
 REPEATING = "Ended early: the model kept repeating itself"
 
 
-def blank_conversation(model: LoadedModel) -> Conversation:
-    """A conversation that knows nothing yet, with the model's own head as drafter where it has one."""
-    head = model.head
-    return Conversation(model.target, None if head is None else lambda: MtpChain(head))
+def blank_conversation(model: LoadedModel, mode: Mode = "mtp") -> Conversation:
+    """A conversation that knows nothing yet, ready to draft in this mode."""
+    return Conversation(model.target, drafter_maker(model, mode))
+
+
+def drafter_maker(model: LoadedModel, mode: Mode) -> Callable[[], HistoryDrafter] | None:
+    """What makes a mode's drafter: the draft model, else the model's own head. None where it has none."""
+    head, draft, info = model.head, model.draft_model, model.capability.draft_model
+    if mode == "draft_model" and draft is not None and info is not None:
+        return lambda: DraftModel(draft, model.target.vocabulary, info.context)
+    return None if head is None else lambda: MtpChain(head)
 
 
 class TextOutput:
@@ -130,6 +139,7 @@ class ReplyWriter:
             max_tokens=request.max_tokens,
             context=model.capability.context,
             kv=request.kv,
+            lookup=decision.lookup,
         )
         if request.kv is not None:
             require_quantisable(model.target, request.kv, model.capability.quantised_kv)
@@ -141,6 +151,7 @@ class ReplyWriter:
         self._emit(Started(self._id, self._decision, self._seed, self._prompt.opened_thinking))
         if cancelled():  # before its turn came
             return self.so_far("cancelled")
+        conversation.make_drafter = drafter_maker(self._model, self._decision.mode)
         try:
             outcome = generate(
                 conversation,

@@ -41,7 +41,16 @@ PUBLISHED = {
         "decode_ms",
         "tokens_per_second",
     ),
-    *("rounds", "drafted", "evaluated", "accepted", "accepted_by_position", "tokens_per_round", "receipt"),
+    *(
+        "rounds",
+        "drafted",
+        "evaluated",
+        "accepted",
+        "accepted_by_position",
+        "by_drafter",
+        "tokens_per_round",
+        "receipt",
+    ),
 }
 
 
@@ -130,6 +139,18 @@ def test_nothing_heavy_is_imported_before_there_is_work() -> None:
 
 
 # ---------------------------------------------------------------- generate
+
+
+@pytest.mark.parametrize("drafter", ["lookup", "mixed", "model"])
+def test_each_drafter_can_be_asked_for(generated: Callable[..., dict[str, Any]], model: str, drafter: str) -> None:
+    wish = model if drafter == "model" else drafter
+    answer = generated("--max-tokens", "12", "--mtp", "on", "--drafter", wish)
+    resolved = answer["receipt"]["resolved"]
+    assert resolved["drafter"] == {"lookup": "prompt_lookup", "mixed": "mixed", "model": "draft_model"}[drafter]
+    if drafter == "model":
+        (count,) = answer["by_drafter"]
+        assert count["drafter"] == "draft_model"
+        assert count["accepted"] == count["evaluated"] == answer["accepted"] > 0, "it drafts for itself"
 
 
 def test_json_has_the_published_figures_and_they_agree(generated: Callable[..., dict[str, Any]]) -> None:

@@ -67,7 +67,7 @@ ENGINE = {
     "engine.trials": ("engine.types", "engine.errors", "engine.model.refusals"),
     "engine.inspection": (
         *("engine.types", "engine.errors", "engine.device", "engine.trials", "engine.evidence"),
-        *("engine.model.capability", "engine.library", "engine.policy"),
+        *("engine.model.capability", "engine.model.pairing", "engine.library", "engine.policy"),
     ),
     "engine.writing": (
         *("engine.types", "engine.errors", "engine.telemetry", "engine.sampling"),

@@ -1,6 +1,7 @@
 """Drafters guess the next tokens. They can never change a word: the target decides (see `verify.py`).
 
-All stand behind one interface, `Drafter`: the MTP chain below, and prompt lookup with its mixtures (`lookup.py`).
+All stand behind one interface, `Drafter`: the MTP chain below, prompt lookup and its mixtures (`lookup.py`), a second,
+smaller model (`draft_model.py`).
 
 The MTP chain uses the model's own multi-token-prediction head. Row i of the head reads the target's hidden state at
 position i and the embedding of the token at i+1, and predicts the token at i+2. Draft 1 comes from the newest pair;

@@ -42,6 +42,7 @@ READ_BY, TARGET_BY, HEAD_BY = 0.05, 0.85, 0.9
 @dataclass(frozen=True)
 class LoadedModel:
     """Everything a reply needs of a model. `head` is None where MTP is refused; `capability` then says why.
+    `draft_model` is a second model that can draft for it, if one was loaded.
 
     `eos_ids` are the ids that end a reply: what config, generation config and tokenizer name, together.
     """
@@ -52,6 +53,7 @@ class LoadedModel:
     capability: Capability
     defaults: SamplingChoice
     eos_ids: frozenset[int]
+    draft_model: FamilyTarget | PlainTarget | None = None
 
 
 class FamilyModule(Protocol):
@@ -83,17 +85,13 @@ def load(folder: Path, head_path: Path | None, progress: Progress, dtype: mx.Dty
     files = read_folder(folder)
     capability = capability_of(files, head_path)
     family = family_of(files.config)
-    if dtype is None and mx.default_device() == mx.cpu:
-        dtype = mx.float32
-
-    model, config = _load_target(files, family)
-    target = module_of(family).make_target(model, family) if family else PlainTarget(model, config)
+    dtype = dtype or _usual_dtype()
+    target, hidden = _target(
+        files, family, dtype, lambda done: progress("Loading weights", READ_BY + (TARGET_BY - READ_BY) * done)
+    )
     if isinstance(target, PlainTarget):
         kinds = target.cache_kinds
         capability = replace(capability, cache_kinds=kinds, recurrent="state" in kinds)
-    progress("Loading weights", READ_BY)
-    _evaluate(model, dtype, lambda done: progress("Loading weights", READ_BY + (TARGET_BY - READ_BY) * done))
-    hidden = _first_words(target)
 
     head = None
     if family and isinstance(target, FamilyTarget) and capability.head:
@@ -120,7 +118,31 @@ def load(folder: Path, head_path: Path | None, progress: Progress, dtype: mx.Dty
     )
 
 
+def load_draft_model(
+    folder: Path, done: Callable[[float], None], dtype: mx.Dtype | None = None
+) -> FamilyTarget | PlainTarget:
+    """Load the model in `folder` to draft for another one, without a head or tokenizer. `dtype` and errors as `load`;
+    `done` is called with the fraction that is loaded."""
+    files = read_folder(folder)
+    return _target(files, family_of(files.config), dtype or _usual_dtype(), done)[0]
+
+
 # ---------------------------------------------------------------- target and head
+
+
+def _usual_dtype() -> mx.Dtype | None:
+    return mx.float32 if mx.default_device() == mx.cpu else None
+
+
+def _target(
+    files: ModelFiles, family: Family | None, dtype: mx.Dtype | None, done: Callable[[float], None]
+) -> tuple[FamilyTarget | PlainTarget, mx.array]:
+    """The target with its weights in memory, and its first hidden states."""
+    model, config = _load_target(files, family)
+    target = module_of(family).make_target(model, family) if family else PlainTarget(model, config)
+    done(0.0)
+    _evaluate(model, dtype, done)
+    return target, _first_words(target)
 
 
 def _load_target(files: ModelFiles, family: Family | None) -> tuple[nn.Module, dict[str, Any]]:

@@ -36,6 +36,8 @@ class RefusalCode(StrEnum):
     )
     UNSUPPORTED_HEAD = "unsupported_head", "The MTP head in this model does not fit it."
     INCOMPATIBLE_SIDECAR = "incompatible_sidecar", "This MTP head does not fit the model."
+    MISSING_DRAFT_MODEL = "missing_draft_model", "There is no draft model beside this model."
+    INCOMPATIBLE_DRAFT_MODEL = "incompatible_draft_model", "The draft model was made with another vocabulary."
     MIXED_NORMS = "mixed_norms", "The norm weights of the MTP head seem to be stored in two ways."
     UNSUPPORTED_CACHE = "unsupported_cache", "This model keeps a memory that cannot take back rejected words."
     UNSUPPORTED_KERNEL = "unsupported_kernel", "This computer cannot check several words of this model at once."

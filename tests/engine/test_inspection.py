@@ -35,13 +35,18 @@ def until(worker: Worker, kind: type[Loaded] | type[Finished]) -> list[object]:
 
 
 @pytest.mark.parametrize("place", ["embedded", "sidecar", "none"])
-@pytest.mark.parametrize("wish", [MtpWish(), MtpWish("on", 4), MtpWish("off")], ids=lambda wish: wish.override)
+@pytest.mark.parametrize(
+    "wish",
+    [MtpWish(), MtpWish("on", 4), MtpWish("off"), MtpWish(drafter="mixed"), MtpWish(drafter="draft_model")],
+    ids=["auto", "on", "off", "mixed", "draft model"],
+)
 def test_a_reply_the_window_and_inspect_agree_on_the_receipt(tmp_path: Path, place: HeadPlace, wish: MtpWish) -> None:
     folder = build(tmp_path / "m", head=place)
+    draft = str(folder) if wish.drafter == "draft_model" else None
     worker = Worker()
     worker.start()
     try:
-        worker.load(str(folder))
+        worker.load(str(folder), draft=draft)
         (loaded,) = [event for event in until(worker, Loaded) if isinstance(event, Loaded)]
         worker.generate(Request(1, "a", (Message("user", "toro"),), max_tokens=6, seed=1, mtp=wish))
         events = until(worker, Finished)
@@ -53,8 +58,8 @@ def test_a_reply_the_window_and_inspect_agree_on_the_receipt(tmp_path: Path, pla
     assert finished.reply.decision.receipt.to_json() == receipt
     # What the window shows before a message is sent.
     assert policy.decide(loaded.info.device, loaded.info.capability, wish).receipt.to_json() == receipt
-    assert inspect(str(folder), wish=wish).receipt.to_json() == receipt
-    assert (receipt["resolved"]["mode"] == "mtp") == (place != "none" and wish.override != "off")
+    assert inspect(str(folder), wish=wish, draft=draft).receipt.to_json() == receipt
+    assert (receipt["resolved"]["mode"] == "mtp") == (place != "none" and wish.override != "off" and draft is None)
 
 
 def test_before_it_was_ever_loaded_a_sidecar_waits_for_its_trial(tmp_path: Path) -> None:

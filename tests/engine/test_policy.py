@@ -6,7 +6,19 @@ from dataclasses import replace
 import pytest
 
 from engine.policy import AUTO_DEPTH, CHIPS, LEAST_DRAFTS, chip_rows, decide, verdict, weights_of
-from engine.types import Capability, Device, HeadInfo, HeadOrigin, KVQuantisation, MtpWish, PositionCount, Refusal
+from engine.types import (
+    Capability,
+    Device,
+    DrafterWish,
+    DraftModelInfo,
+    HeadInfo,
+    HeadOrigin,
+    KVQuantisation,
+    MtpWish,
+    Override,
+    PositionCount,
+    Refusal,
+)
 
 LINUX = Device("AMD EPYC 7763", None, 64 << 30, None, False, "Linux")
 
@@ -285,3 +297,93 @@ def test_every_known_generation_and_storage_has_a_row() -> None:
         for quantisation in ("4-bit", "mxfp4", "bf16"):
             rows = [row for row in chip_rows() if row.covers(generation, weights_of(quantisation))]
             assert len(rows) == 1, (generation, quantisation)
+
+
+# ---------------------------------------------------------------- other drafters than the head
+
+DRAFT = DraftModelInfo("Small", 600_000_000, 400_000_000, "4-bit", 32_768, "cc00112233445566")
+
+
+@pytest.mark.parametrize("device", [M2_PRO, M4, LINUX])
+@pytest.mark.parametrize("capability", [ABLE, HEADLESS])
+def test_lookup_runs_only_where_it_is_asked_for_and_then_with_every_model_and_chip(
+    device: Device, capability: Capability
+) -> None:
+    assert decide(device, capability, MtpWish()).lookup == 0
+    decision = decide(device, capability, MtpWish(drafter="lookup"))
+    assert (decision.mode, decision.depth, decision.against_advice) == ("lookup", 0, False)
+    assert decision.lookup == (5 if device is M2_PRO else 8)
+    assert decision.sentence == "On: what was said before is copied ahead where the reply repeats it."
+    assert decision.receipt.requested["method"] == "lookup"
+    assert decision.receipt.resolved == {
+        "mode": "lookup",
+        "drafter": "prompt_lookup",
+        "depth": 0,
+        "lookup_depth": decision.lookup,
+    }
+
+
+def test_mixed_is_mtp_as_it_would_be_with_copies_in_turns() -> None:
+    mtp, mixed = decide(M4, ABLE, MtpWish("auto", 3)), decide(M4, ABLE, MtpWish("auto", 3, "mixed"))
+    assert (mixed.mode, mixed.depth, mixed.lookup) == ("mtp", mtp.depth, 3)
+    assert (
+        mixed.sentence
+        == f"{mtp.sentence} In turns with it, what was said before is copied ahead where the reply repeats it."
+    )
+    assert mixed.receipt.resolved == mtp.receipt.resolved | {"drafter": "mixed", "lookup_depth": 3}
+    assert mixed.receipt.requested["method"] == "mixed"
+
+
+@pytest.mark.parametrize(("device", "capability"), [(M4, HEADLESS), (M2_PRO, ABLE)])
+def test_mixed_is_lookup_alone_where_mtp_would_be_off_and_the_receipt_says_why(
+    device: Device, capability: Capability
+) -> None:
+    mtp, mixed = decide(device, capability, MtpWish()), decide(device, capability, MtpWish(drafter="mixed"))
+    assert (mixed.mode, mixed.depth) == ("lookup", 0)
+    assert mixed.lookup > 0
+    assert mixed.receipt.refusal == mtp.receipt.refusal is not None
+    assert mixed.sentence.endswith(f"MTP is off: {mtp.sentence.removeprefix('Off: ')}")
+
+
+def test_a_draft_model_is_judged_as_a_head_is_and_named_in_the_receipt() -> None:
+    able = replace(HEADLESS, draft_model=DRAFT)
+    decision = decide(M4, able, MtpWish(drafter="draft_model"))
+    assert (decision.mode, decision.depth, decision.against_advice) == ("draft_model", AUTO_DEPTH, False)
+    assert decision.sentence == "On: the draft model Small reads ahead."
+    assert decision.receipt.refusal is None
+    assert decision.receipt.resolved["draft_model"] == {
+        "name": "Small",
+        "parameters": 600_000_000,
+        "bytes": 400_000_000,
+        "quantisation": "4-bit",
+        "fingerprint": "cc00112233445566",
+    }
+    assert decide(M4, able, MtpWish("auto", 9, "draft_model")).depth == 5
+    assert decide(M4, able, MtpWish()).receipt.refusal == HEADLESS.refusal, "it is not asked for"
+    off = decide(M2_PRO, able, MtpWish(drafter="draft_model"))
+    assert (off.mode, off.receipt.refusal and off.receipt.refusal.code) == ("plain", "device_policy")
+    on = decide(M2_PRO, able, MtpWish("on", drafter="draft_model"))
+    assert (on.mode, on.against_advice) == ("draft_model", True)
+    assert on.sentence.startswith("On because you asked: Apple M2 Pro is compute-bound")
+
+
+@pytest.mark.parametrize(
+    ("refusal", "code"),
+    [(None, "missing_draft_model"), (Refusal("incompatible_draft_model", "Other words."), "incompatible_draft_model")],
+)
+def test_without_a_draft_model_that_fits_a_wish_for_one_is_refused(refusal: Refusal | None, code: str) -> None:
+    decision = decide(M4, replace(ABLE, draft_refusal=refusal), MtpWish("on", 3, "draft_model"))
+    assert (decision.mode, decision.depth) == ("plain", 0)
+    assert decision.receipt.refusal is not None
+    assert decision.receipt.refusal.code == code
+    assert decision.sentence.startswith("Off: ")
+
+
+@pytest.mark.parametrize("drafter", ["lookup", "mixed", "draft_model"])
+@pytest.mark.parametrize(("override", "depth"), [("off", None), ("auto", 0), ("off", 3)])
+def test_off_wins_over_every_drafter(drafter: DrafterWish, override: Override, depth: int | None) -> None:
+    decision = decide(M4, replace(ABLE, draft_model=DRAFT), MtpWish(override, depth, drafter))
+    assert (decision.mode, decision.depth, decision.lookup) == ("plain", 0, 0)
+    assert decision.receipt.refusal is not None
+    assert decision.receipt.refusal.code == "disabled_by_user"
+    assert decision.receipt.requested["method"] == "plain"
