@@ -20,7 +20,7 @@ import mlx.core as mx
 
 from engine.types import Sampling
 
-BLOCK = 256
+BLOCK = 64
 """Vocabulary entries per block in the two-level search for the best."""
 TWO_LEVEL_FROM = 16_384
 """Vocabularies from this size on are searched by block maxima first; one sort is as fast below it."""
