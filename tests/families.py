@@ -49,7 +49,7 @@ class Recipe:
 def build(
     folder: Path, family: str, *, seed: int = 1, head: HeadPlace = "embedded", own_vocabulary: bool = True
 ) -> Path:
-    """Write a model folder of `family` and return it. A sidecar has no prefix.
+    """Write a model folder of `family` and return it. A sidecar is spelled as those that people share.
 
     `own_vocabulary` is whether a head that may have embeddings and projection of its own has them.
     """
@@ -72,9 +72,8 @@ def build(
         added = {key: tensor for key, tensor in added.items() if not key.endswith(VOCABULARY)}
     write_weights(folder, target | added if head == "embedded" else target, 1, "hf")
     if head == "sidecar":
-        prefix = prefix_of(family)
-        bare = {key.removeprefix(prefix): tensor for key, tensor in added.items() if key.startswith(prefix)}
-        mx.save_safetensors(str(folder / "mtp.safetensors"), bare)
+        shared = {_in_a_sidecar(family, key): tensor for key, tensor in added.items()}
+        mx.save_safetensors(str(folder / "mtp.safetensors"), shared)
     (folder / "config.json").write_text(json.dumps(_config(family, recipe, vocab), indent=1))
     words.write(folder, vocab, CONTEXT)
     return folder
@@ -83,10 +82,19 @@ def build(
 VOCABULARY = (".embed_tokens.weight", "shared_head.head.weight", "shared_head.output.weight")
 
 
-def prefix_of(family: str) -> str:
-    """What stands before the keys of the family's head."""
-    behind = f"model.layers.{RECIPES[family].shape.layers}."
-    return {"qwen3_next": "mtp.", "mimo": "model.mtp_layers.0."}.get(family, behind)
+def prefix_of(family: str, block: int = 0) -> str:
+    """What stands before the keys of a block of the family's head."""
+    behind = f"model.layers.{RECIPES[family].shape.layers + block}."
+    return {"qwen3_next": "mtp.", "mimo": f"model.mtp_layers.{block}."}.get(family, behind)
+
+
+def _in_a_sidecar(family: str, key: str) -> str:
+    """Most have no prefix; those of Step 3.5 count their blocks."""
+    if family != "step3p5":
+        return key.removeprefix(prefix_of(family))
+    for block in range(STEP_BLOCKS):
+        key = key.replace(prefix_of(family, block), f"mtp.layers.{block}.")
+    return key.replace(".transformer.shared_head.", ".shared_head.")
 
 
 def _vocabulary(weights: Weights, shape: Shape, ring: list[int]) -> tuple[mx.array, mx.array]:
@@ -311,10 +319,11 @@ def _step3p5_layer(weights: Weights, key: str, shape: Shape, noise: float, index
 
 
 def _step3p5_head(weights: Weights, shape: Shape, noise: float, embedding: mx.array, output: mx.array) -> None:
-    """Two blocks. The head's own projection reads a turned space, which `eh_proj` turns the embedding into."""
+    """A projection of the head's own reads a turned space, which `eh_proj` turns the embedding into; each block has
+    another."""
     half = noise * math.sqrt(0.5)
-    turned, _ = mx.linalg.qr(weights.draw(shape.hidden, shape.hidden, scale=1.0), stream=mx.cpu)
-    for index in (shape.layers, shape.layers + 1):
+    for index in range(shape.layers, shape.layers + STEP_BLOCKS):
+        turned, _ = mx.linalg.qr(weights.draw(shape.hidden, shape.hidden, scale=1.0), stream=mx.cpu)
         key = f"model.layers.{index}"
         copied, mixed = mx.split(_copy_and_mix(weights, shape, half), 2, axis=1)
         weights.put(f"{key}.eh_proj.weight", mx.concatenate([turned.T @ copied, mixed], axis=1))
@@ -324,6 +333,8 @@ def _step3p5_head(weights: Weights, shape: Shape, noise: float, embedding: mx.ar
             weights.norm(f"{key}.{name}", shape.hidden)
 
 
+STEP_BLOCKS = 4
+"""One more than published models have, so that each depth which is tried has a block of its own."""
 _STEP3P5_WINDOWED = {"num_attention_heads": 4, "num_attention_groups": 2}
 
 # ----------------------------------------------------------------
@@ -391,9 +402,9 @@ RECIPES = {
             "attention_other_setting": _STEP3P5_WINDOWED,
             "use_head_wise_attn_gate": True,
             "sliding_window": 24,
-            "layer_types": ["full_attention", *["sliding_attention"] * 5],
-            "partial_rotary_factors": [0.5, *[1.0] * 5],
-            "rope_theta": [100000.0, *[10000.0] * 5],
+            "layer_types": ["full_attention", *["sliding_attention"] * 7],
+            "partial_rotary_factors": [0.5, *[1.0] * 7],
+            "rope_theta": [100000.0, *[10000.0] * 7],
             "moe_layers_enum": "1,2,3",
             "moe_num_experts": 8,
             "moe_top_k": 2,
@@ -401,7 +412,7 @@ RECIPES = {
             "share_expert_dim": 32,
             "moe_router_scaling_factor": 1.0,
             "norm_expert_weight": True,
-            "num_nextn_predict_layers": 2,
+            "num_nextn_predict_layers": STEP_BLOCKS,
         },
         norm=0.0,
     ),

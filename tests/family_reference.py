@@ -53,13 +53,15 @@ class Head:
 
 @dataclass
 class Model:
-    """A target of mlx-lm's and a head, as `reference.Model` but for where the vocabulary is taken from.
+    """A target of mlx-lm's and the blocks of its head, as `reference.Model` but for where the vocabulary is taken from.
+
+    One block drafts from its own output, several draft one token each from what the one before made.
 
     `last_norm` is the target's last norm where hidden states are meant to be those before it, and it is not in there.
     """
 
     target: Any
-    head: Head
+    heads: list[Head]
     last_norm: nn.Module | None = None
 
     def hidden(self, tokens: list[int]) -> mx.array:
@@ -72,31 +74,47 @@ class Model:
 
     def draft(self, tokens: list[int], hidden: mx.array, count: int, choose: reference.Choose) -> list[int]:
         """Continue `tokens` by `count` drafts. `hidden` [1, T-1, H] is the target's, for all tokens but the newest."""
-        own = self.head.weights
-        embeddings = own.get("embed_tokens.weight", self.target.model.embed_tokens.weight)
-        projection = self.target.lm_head.weight
-        for name in ("shared_head.head.weight", "transformer.shared_head.output.weight"):
-            projection = own.get(name, projection)
         drafts: list[int] = []
-        for _ in range(count):
-            out = self.head(hidden, embeddings[mx.array([(tokens + drafts)[1:]])])
-            normed = self.head.normed(out)
+        for number in range(count):
+            several = len(self.heads) > 1
+            head = self.heads[number if several else 0]
+            own = head.weights
+            embeddings = own.get("embed_tokens.weight", self.target.model.embed_tokens.weight)
+            projection = self.target.lm_head.weight
+            for name in ("shared_head.head.weight", "transformer.shared_head.output.weight"):
+                projection = own.get(name, projection)
+            following = (tokens + drafts)[1 + number if several else 1 :]
+            out = head(hidden, embeddings[mx.array([following])])
+            normed = head.normed(out)
             drafts.append(choose((normed[0, -1:] @ projection.T)[0], tokens + drafts))
             if self.last_norm is None:
                 out = normed
-            hidden = mx.concatenate([hidden, out[:, -1:]], axis=1)  # past the target's states, the head's own
+            # Past the target's states a single block reads its own; each of several reads what the one before made.
+            hidden = out if several else mx.concatenate([hidden, out[:, -1:]], axis=1)
         return drafts
 
 
 def load(folder: Path) -> Model:
     """Load a folder that `families.build` wrote, head embedded."""
     config = json.loads((folder / "config.json").read_text())
-    family, layers = config["model_type"], config["num_hidden_layers"]
+    family = config["model_type"]
     stored = mx.load(str(folder / "model.safetensors"))
-    prefix = families.prefix_of(family)
-    head = {key.removeprefix(prefix): array for key, array in stored.items() if key.startswith(prefix)}
-    target = {key: array for key, array in stored.items() if not key.startswith(prefix)}
+    prefixes = [families.prefix_of(family, block) for block in range(families.STEP_BLOCKS)]
+    target = {key: array for key, array in stored.items() if not key.startswith(tuple(prefixes))}
+    heads = [_head(config, stored, target, prefix) for prefix in dict.fromkeys(prefixes)]
+    whole = _stock(config, target)
+    last_norm = None
+    if family == "step3p5":
+        last_norm, whole.model.norm = whole.model.norm, nn.Identity()
+    return Model(whole, [head for head in heads if head], last_norm)
 
+
+def _head(config: dict[str, Any], stored: dict[str, mx.array], target: dict[str, mx.array], prefix: str) -> Head | None:
+    """The block whose keys have this prefix; None where there is none."""
+    family, layers = config["model_type"], config["num_hidden_layers"]
+    head = {key.removeprefix(prefix): array for key, array in stored.items() if key.startswith(prefix)}
+    if not head:
+        return None
     more = dict(target)
     last = layers
     if family == "qwen3_next":  # every fourth layer is attention, so three of the target's stand in between
@@ -111,12 +129,8 @@ def load(folder: Path) -> Model:
     if family in ("qwen3_next", "step3p5"):
         head |= {key: array + 1.0 for key, array in head.items() if array.ndim == 1}
     block = _stock(config | {"num_hidden_layers": last + 1}, more).layers[last]
-    whole = _stock(config, target)
-    last_norm = None
-    if family == "step3p5":
-        last_norm, whole.model.norm = whole.model.norm, nn.Identity()
     ends, window = ENDS.get(family, NEXTN_ENDS), config.get("sliding_window")
-    return Model(whole, Head(head, ends, block, family == "mimo", window), last_norm)
+    return Head(head, ends, block, family == "mimo", window)
 
 
 def _stock(config: dict[str, Any], weights: dict[str, mx.array]) -> Any:

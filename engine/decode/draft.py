@@ -4,24 +4,39 @@ All stand behind one interface, `Drafter`: the MTP chain below, prompt lookup an
 smaller model (`draft_model.py`).
 
 The MTP chain uses the model's own multi-token-prediction head. Row i of the head reads the target's hidden state at
-position i and the embedding of the token at i+1, and predicts the token at i+2. Draft 1 comes from the newest pair;
-each further draft feeds the head its own output and its own guess (cascade).
+position i and the embedding of the token at i+1, and predicts the token at i+2. Draft 1 comes from the newest pair.
+A head of one block makes each further draft from its own output and its own guess (cascade).
+
+A head of several blocks has one for each draft, as DeepSeek-V3 trained them (2024, section 2.2): row i of block k, from
+0 on, reads what block k-1 made at row i and the embedding of the token at i+k+1, and predicts the token at i+k+2. Each
+block keeps its own history, and as that of block 0 it is made of tokens that stand and of nothing else:
+
+    row           …  p-2   p-1    p                 p is the newest row, t the token behind it; d1, d2 are guesses
+    block 0 reads …  tp-1  tp     t   → d1
+    block 1 reads …  tp    t      d1  → d2          its row p is made from a guess, and does not stay
+    block 2 reads …  t     d1     d2  → d3          nor do its rows p-1 and p
+
+So block k stands k rows behind block 0, and each round it reads again the k rows whose tokens were guesses. SGLang
+(its pull request 18564, for Step 3.5) chains hidden states through the blocks in the same way.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import mlx.core as mx
 
-from engine.decode.cache import CacheSet
+from engine.decode.cache import Cache, CacheSet
 from engine.decode.sample import Chooser
 from engine.types import DraftSource
 
 MAX_PENDING = 512
 """Rows the head may lag behind before it is cheaper to let it forget; a bound on memory and on the catch-up."""
+
+MAX_LAG = 64
+"""Rows that blocks may lag behind which no draft asks for: reading so many at once costs hardly more than one."""
 
 
 class Target(Protocol):
@@ -51,8 +66,12 @@ class Target(Protocol):
 class Head(Protocol):
     """The MTP head: hidden states and the embeddings of the tokens after them in, hidden states `[B, T, H]` out.
 
-    `embed` and `logits` are the target's for most heads; some have a vocabulary of their own.
+    `embed` and `logits` are the target's for most heads; some have a vocabulary of their own. `later` are the blocks
+    for further drafts, each a head like this one; without them this one serves all drafts.
     """
+
+    @property
+    def later(self) -> Sequence[Head]: ...
 
     def __call__(self, hidden: mx.array, embeddings: mx.array, caches: CacheSet) -> mx.array: ...
 
@@ -151,73 +170,41 @@ class HistoryDrafter(Drafter, Protocol):
         return 0
 
 
-@dataclass(frozen=True)
-class _Rows:
-    """Target rows the head has not read: hidden states `[B, R, H]`, the tokens that made them `[B, R]`, and how
-    many of the R rows each sequence kept."""
-
-    hidden: mx.array
-    tokens: mx.array
-    counts: list[int]
-
-    @property
-    def ragged(self) -> bool:
-        return len(set(self.counts)) > 1
-
-
-@dataclass(frozen=True)
-class _Point:
-    """A point to come back to: the head's caches, their mark, how many rows they hold, and the rows not yet read."""
-
-    caches: CacheSet
-    caches_point: Any
-    held: int
-    pending: list[_Rows]
-
-
 class MtpChain(HistoryDrafter):
-    """Drafts with the MTP head. Its cache holds only rows made from the *target's* hidden states."""
+    """Drafts with the MTP head. Its caches hold only rows made from the *target's* hidden states and its own tokens."""
 
     source: DraftSource = "mtp_chain"
     reads_hidden = True
 
     def __init__(self, head: Head) -> None:
-        self._head = head
-        self.caches = head.make_caches()
-        self._pending: list[_Rows] = []
-        self._held = 0
-        self.rows_read = 0
-        """Rows the head has run since it was made, drafts not counted: the cost of keeping it up to date."""
+        self._blocks = [_Block(head), *map(_Block, head.later)]
+
+    def ahead(self, depth: int, room: int, unread: int = 0) -> int:
+        """One draft from each block where there are several."""
+        return min(depth, room, len(self._blocks) if len(self._blocks) > 1 else depth)
 
     def observe(self, hidden: mx.array, tokens: mx.array, counts: Sequence[int]) -> None:
         """Note rows the target has committed: sequence b keeps the first `counts[b]` of `[B, R]` rows."""
         if not any(counts):
             return
-        rows = max(counts)
-        new = _Rows(hidden[:, :rows], tokens[:, :rows], list(counts))
-        if self._pending and (new.ragged or self._pending[-1].ragged):
-            self._absorb(new.tokens[:, :1])
-        self._pending.append(new)
-        if sum(max(rows.counts) for rows in self._pending[:-1]) >= MAX_PENDING:
+        first, rows = self._blocks[0], max(counts)
+        first.waiting.append(_Rows(hidden[:, :rows], tokens[:, :rows], list(counts)))
+        if first.lag - rows >= MAX_PENDING:
             # Too far behind: forget all but the latest rows, and start the head's history over from them.
-            self.caches, self._held = self._head.make_caches(), 0
-            while sum(max(rows.counts) for rows in self._pending[:-1]) >= MAX_PENDING:
-                del self._pending[0]
+            latest = first.waiting
+            for block in self._blocks:
+                block.forget()
+            while sum(max(piece.counts) for piece in latest[:-1]) >= MAX_PENDING:
+                del latest[0]
+            first.waiting = latest
 
     def prime(self) -> None:
-        """Let the head read all pending rows but the last, whose next token is not known yet.
+        """Let the head read all waiting rows but the last, whose next token is not known yet.
 
         Called after each prefill chunk, so that the head's history covers the whole prompt: a primed head accepts
         several times as often as one that starts cold.
         """
-        pending = self._joined()
-        if pending is None or pending.hidden.shape[1] < 2:
-            return
-        # A copy: a slice would keep the hidden states of the whole chunk alive for as long as a mark holds this row.
-        last = _Rows(mx.contiguous(pending.hidden[:, -1:]), pending.tokens[:, -1:], [1] * len(pending.counts))
-        self._pending = [_Rows(pending.hidden[:, :-1], pending.tokens[:, :-1], [n - 1 for n in pending.counts])]
-        mx.async_eval(self._absorb(last.tokens))
-        self._pending = [last]
+        self._catch_up(0)
 
     def draft(
         self,
@@ -227,96 +214,236 @@ class MtpChain(HistoryDrafter):
         positions: Sequence[int],
         seen: mx.array | None,
     ) -> mx.array:
-        """`depth` guesses after `newest` `[B, 1]`, as a lazy `[B, depth]`.
+        """Guesses after `newest` `[B, 1]`, as a lazy `[B, K]`: `depth` of them, but no more than one from each block
+        where there are several.
 
         `positions[b]` is the position of sequence b's first guess; `seen` are the latest tokens up to `newest`, as
-        the chooser wants them. Costs `depth` head calls: the call that brings the head's cache up to date also
-        yields the first guess.
+        the chooser wants them. Costs K block calls: the one that brings a block's cache up to date also yields its
+        guess.
         """
-        hidden = self._absorb(newest)
         guesses: list[mx.array] = []
-        self.caches.begin()
-        for i in range(depth):
+
+        def guess(head: Head, hidden: mx.array) -> mx.array:
+            i = len(guesses)
             window = None if seen is None else mx.concatenate([seen, *guesses], axis=1)[:, i:]
-            guess = chooser.choose(self._head.logits(hidden), [p + i for p in positions], window)
-            guesses.append(guess)
-            if i + 1 < depth:
-                hidden = self._head(hidden, self._head.embed(guess), self.caches)
-        # Rows made from the head's own guesses never stay.
-        self.caches.commit([0] * newest.shape[0])
+            guesses.append(chooser.choose(head.logits(hidden), [p + i for p in positions], window))
+            return guesses[-1]
+
+        token, on_trial = newest, list[_Rows]()
+        for number, block in enumerate(self._blocks[:depth]):
+            rows = _joined([*block.waiting, *on_trial])
+            if rows is None:
+                raise RuntimeError("the head has no row to draft from")
+            # The token after the last waiting row stands for block 0, and is a guess for the others.
+            waiting = block.counts or [0] * newest.shape[0]
+            stand = waiting if number == 0 else [max(count - 1, 0) for count in waiting]
+            made = block.run(rows, token, stand)
+            block.waiting = [rows.part(stand, waiting)]
+            self._hand_on(number, made, stand)
+            on_trial = [made.part(stand, made.counts)]
+            hidden = made.newest
+            token = guess(block.head, hidden)
+        if len(self._blocks) == 1:
+            head, caches = self._blocks[0].head, self._blocks[0].caches
+            caches.begin()
+            while len(guesses) < depth:
+                hidden = head(hidden, head.embed(token), caches)
+                token = guess(head, hidden)
+            caches.commit([0] * newest.shape[0])  # rows made from the head's own guesses never stay
+        elif any(block.lag >= MAX_LAG for block in self._blocks[depth:]):
+            self._catch_up(depth)
         return mx.concatenate(guesses, axis=1)
 
-    def mark(self) -> _Point:
+    def _catch_up(self, first: int) -> None:
+        """Let each block from number `first` on read the waiting rows whose next token is known: all but the last."""
+        for number, block in enumerate(self._blocks[first:], first):
+            rows = _joined(block.waiting)
+            if rows is None or max(rows.counts) < 2:
+                break
+            known = [max(count - 1, 0) for count in rows.counts]
+            last = rows.part(known, rows.counts)
+            # A copy: a slice would keep the hidden states of the whole chunk alive for as long as a mark holds it.
+            last = replace(last, hidden=mx.contiguous(last.hidden))
+            made = block.run(rows.part([0] * len(known), known), last.tokens[:, :1], known)
+            block.waiting = [last]
+            self._hand_on(number, made, known)
+            mx.async_eval(made.hidden)
+
+    def _hand_on(self, number: int, made: _Rows, stand: Sequence[int]) -> None:
+        """Of the rows that a block made, the first `stand[b]` wait for the block after it."""
+        if number + 1 < len(self._blocks):
+            self._blocks[number + 1].waiting.append(made.part([0] * len(stand), stand))
+
+    def mark(self) -> list[_Point]:
         """A point to come back to, as `CacheSet.mark`."""
-        return _Point(self.caches, self.caches.mark(), self._held, list(self._pending))
+        return [block.mark() for block in self._blocks]
 
-    def rewind(self, mark: _Point) -> None:
+    def rewind(self, mark: list[_Point]) -> None:
         """Return to `mark`, dropping what was read since."""
-        self.caches = mark.caches
-        self.caches.rewind(mark.caches_point)
-        self._held = mark.held
-        self._pending = list(mark.pending)
+        for block, point in zip(self._blocks, mark, strict=True):
+            block.rewind(point)
 
-    def can_rewind(self, mark: _Point) -> bool:
-        """Whether the head's cache still holds the rows that `mark` needs; one with a sliding window may not."""
-        return mark.caches.can_rewind(mark.caches_point)
+    def can_rewind(self, mark: list[_Point]) -> bool:
+        """Whether the head's caches still hold the rows that `mark` needs; one with a sliding window may not."""
+        return all(point.caches.can_rewind(point.caches_point) for point in mark)
 
-    def mark_before(self, rows: int) -> _Point | None:
+    def mark_before(self, rows: int) -> list[_Point] | None:
         """The point of one sequence `rows` target rows ago, None where the head's history does not reach so far.
 
-        With the head's own rows cut, none is pending there: its next row is the next one that the target runs, and
-        the last one it keeps has read the token at that place, which the new prompt must have too.
+        With the head's own rows cut, none is waiting there: its next row is the next one that the target runs, and
+        the last one it keeps has read the token at that place, which the new prompt must have too. Later blocks are
+        not cut: the row that waits for each of them there is gone.
         """
-        pending = self._joined()
-        waiting = 0 if pending is None else pending.counts[0]
-        if pending is not None and waiting > rows:
-            kept = waiting - rows
-            before = _Rows(pending.hidden[:, :kept], pending.tokens[:, :kept], [kept])
-            return _Point(self.caches, self.caches.mark(), self._held, [before])
-        cut = rows - waiting
-        if not self.caches.trimmable or cut >= self._held:
-            return None
-        return _Point(self.caches, self.caches.mark_before(cut), self._held - cut, [])
+        first, *later = self._blocks
+        waiting = _joined(first.waiting)
+        unread = 0 if waiting is None else waiting.counts[0]
+        if waiting is not None and unread > rows:
+            point = replace(first.mark(), waiting=[waiting.part([0], [unread - rows])])
+        else:
+            cut = rows - unread
+            if cut >= first.held or (cut and (later or not first.caches.trimmable)):
+                return None
+            caches_point = first.caches.mark_before(cut) if cut else first.caches.mark()
+            point = _Point(first.caches, caches_point, first.held - cut, [])
+        return [point, *(block.mark() for block in later)]
+
+    @property
+    def caches(self) -> list[Cache]:
+        """The caches of all blocks."""
+        return [cache for block in self._blocks for cache in block.caches]
+
+    @property
+    def rows_read(self) -> int:
+        """Rows that block 0 has read to stay, since the head was made: the cost of keeping it up to date."""
+        return self._blocks[0].rows_read
 
     @property
     def nbytes(self) -> int:
-        return self.caches.nbytes + self._pending_nbytes
+        return sum(block.caches.nbytes + block.waiting_nbytes for block in self._blocks)
 
     @property
     def mark_nbytes(self) -> int:
         """Bytes that a mark keeps alive."""
-        return self.caches.mark_nbytes + self._pending_nbytes
+        return sum(block.caches.mark_nbytes + block.waiting_nbytes for block in self._blocks)
+
+
+@dataclass(frozen=True)
+class _Point:
+    """A point to come back to: a block's caches, their mark, how many rows they hold, and the rows not yet read."""
+
+    caches: CacheSet
+    caches_point: Any
+    held: int
+    waiting: list[_Rows]
+
+
+class _Block:
+    """One block of the head, its cache, and the rows that it has yet to read: none of them was made from a guess."""
+
+    def __init__(self, head: Head) -> None:
+        self.head = head
+        self.caches = head.make_caches()
+        self.waiting: list[_Rows] = []
+        self.held = 0
+        """How many rows its cache holds, of the longest sequence."""
+        self.rows_read = 0
 
     @property
-    def _pending_nbytes(self) -> int:
-        return sum(rows.hidden.nbytes + rows.tokens.nbytes for rows in self._pending)
+    def waiting_nbytes(self) -> int:
+        return sum(rows.hidden.nbytes + rows.tokens.nbytes for rows in self.waiting)
 
-    def _joined(self) -> _Rows | None:
-        """All pending rows as one piece. Only a single piece can be ragged (see `observe`)."""
-        pieces = self._pending
-        if len(pieces) < 2:
-            return pieces[0] if pieces else None
-        return _Rows(
-            mx.concatenate([piece.hidden for piece in pieces], axis=1),
-            mx.concatenate([piece.tokens for piece in pieces], axis=1),
-            [sum(counts) for counts in zip(*(piece.counts for piece in pieces), strict=True)],
-        )
+    @property
+    def counts(self) -> list[int]:
+        """How many rows of each sequence wait; empty where none ever did."""
+        return [sum(counts) for counts in zip(*(rows.counts for rows in self.waiting), strict=True)]
 
-    def _absorb(self, newest: mx.array) -> mx.array:
-        """Run the head over the pending rows, `newest` `[B, 1]` following the last; its newest output `[B, 1, H]`."""
-        pending = self._joined()
-        if pending is None:
-            raise RuntimeError("the head has no row to draft from")
-        followers = mx.concatenate([pending.tokens[:, 1:], newest.astype(pending.tokens.dtype)], axis=1)
-        last = mx.array(pending.counts)[:, None] - 1
-        if pending.ragged:
-            followers = mx.where(mx.arange(followers.shape[1])[None] == last, newest, followers)
+    @property
+    def lag(self) -> int:
+        """How many rows wait."""
+        return max(self.counts, default=0)
+
+    def forget(self) -> None:
+        """Begin its history anew."""
+        self.caches = self.head.make_caches()
+        self.waiting, self.held = [], 0
+
+    def mark(self) -> _Point:
+        return _Point(self.caches, self.caches.mark(), self.held, list(self.waiting))
+
+    def rewind(self, point: _Point) -> None:
+        self.caches, self.held, self.waiting = point.caches, point.held, list(point.waiting)
+        self.caches.rewind(point.caches_point)
+
+    def run(self, rows: _Rows, newest: mx.array, stand: Sequence[int]) -> _Rows:
+        """What it makes of `rows`, `newest` `[B, 1]` being the token after the last one. Its cache keeps the first
+        `stand[b]` of them."""
+        followers = rows.followers(newest)
         self.caches.begin()
-        out = self._head(pending.hidden, self._head.embed(followers), self.caches)
-        self.caches.commit(pending.counts)
-        self._held += max(pending.counts)
-        self.rows_read += max(pending.counts)
-        self._pending = []
-        if pending.ragged:
-            return mx.take_along_axis(out, last[..., None], axis=1)
-        return out[:, -1:]
+        made = self.head(rows.hidden, self.head.embed(followers), self.caches)
+        self.caches.commit(stand)
+        self.held += max(stand)
+        self.rows_read += max(stand)
+        return _Rows(made, followers, rows.counts)
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Rows for a block to read: hidden states `[B, R, H]`, the tokens that made them `[B, R]`, and how many of the R
+    rows each sequence has, the first ones."""
+
+    hidden: mx.array
+    tokens: mx.array
+    counts: list[int]
+
+    @property
+    def ragged(self) -> bool:
+        return len(set(self.counts)) > 1
+
+    @property
+    def newest(self) -> mx.array:
+        """The last hidden state of each sequence `[B, 1, H]`."""
+        return self.part([max(count - 1, 0) for count in self.counts], self.counts).hidden
+
+    def part(self, starts: Sequence[int], ends: Sequence[int]) -> _Rows:
+        """For each sequence its rows from `starts[b]` up to `ends[b]`."""
+        counts = [end - start for start, end in zip(starts, ends, strict=True)]
+        rows = max(counts)
+        if len(set(starts)) == 1:
+            at = slice(starts[0], starts[0] + rows)
+            return _Rows(self.hidden[:, at], self.tokens[:, at], counts)
+        index = mx.array(list(starts))[:, None] + mx.arange(rows)[None]
+        return _Rows(*_taken(self.hidden, self.tokens, mx.minimum(index, self.tokens.shape[1] - 1)), counts)
+
+    def followers(self, newest: mx.array) -> mx.array:
+        """The token after each row `[B, R]`, `newest` `[B, 1]` being the one after the last."""
+        following = mx.concatenate([self.tokens[:, 1:], newest.astype(self.tokens.dtype)], axis=1)
+        if self.ragged:
+            last = mx.array(self.counts)[:, None] - 1
+            following = mx.where(mx.arange(following.shape[1])[None] == last, newest, following)
+        return following
+
+
+def _joined(pieces: Sequence[_Rows]) -> _Rows | None:
+    """All rows as one piece, those of each sequence one behind the other; None where there are none."""
+    pieces = [piece for piece in pieces if any(piece.counts)]
+    if len(pieces) < 2:
+        return pieces[0] if pieces else None
+    hidden = mx.concatenate([piece.hidden for piece in pieces], axis=1)
+    tokens = mx.concatenate([piece.tokens for piece in pieces], axis=1)
+    counts = [sum(counts) for counts in zip(*(piece.counts for piece in pieces), strict=True)]
+    if any(piece.ragged for piece in pieces[:-1]):
+        columns: list[list[int]] = [[] for _ in counts]
+        start = 0
+        for piece in pieces:
+            for sequence, count in zip(columns, piece.counts, strict=True):
+                sequence.extend(range(start, start + count))
+            start += piece.tokens.shape[1]
+        longest = max(counts)
+        index = mx.array([sequence + [0] * (longest - len(sequence)) for sequence in columns])
+        hidden, tokens = _taken(hidden, tokens, index)
+    return _Rows(hidden, tokens, counts)
+
+
+def _taken(hidden: mx.array, tokens: mx.array, index: mx.array) -> tuple[mx.array, mx.array]:
+    """For each sequence the rows at its `index` `[B, R]`."""
+    return mx.take_along_axis(hidden, index[..., None], axis=1), mx.take_along_axis(tokens, index, axis=1)

@@ -60,7 +60,7 @@ class FamilyTarget:
 
 
 class FamilyHead(nn.Module):
-    """An MTP head of one block. Parameter names are the checkpoint's keys without their prefix.
+    """An MTP head, which is one block, and those behind it. Parameter names are the checkpoint's keys without prefix.
 
     Embeddings and vocabulary projection are the target's, unless the family's head has its own.
     """
@@ -68,6 +68,8 @@ class FamilyHead(nn.Module):
     def __init__(self, target: FamilyTarget) -> None:
         super().__init__()
         self.target = target  # no module, so its weights are not taken for the head's
+        self.later: list[FamilyHead] = []
+        """The blocks for further drafts where the family has one for each; empty where this one serves them all."""
 
     def __call__(self, hidden: mx.array, embeddings: mx.array, caches: CacheSet) -> mx.array:
         """Hidden states `[B, T, H]` for `logits`, and for the next draft, from the target's (or the head's own) and

@@ -103,10 +103,13 @@ def capability_of(files: ModelFiles, head: Path | None = None) -> Capability:
     """The capability of a folder that has been read."""
     config = files.config
     family = family_of(config)
-    heads = (*family.prefixes, *family.unread) if family else ()
+    heads = [prefix for prefix, _ in family.places] if family else []
     own = [tensor for tensor in files.target if not tensor.name.startswith((*heads, *VISION))]
     target_fingerprint = fingerprint.of_tensors(own)
     head_info, refusal = _head(family, files, head, target_fingerprint)
+    most = family.max_depth if family else MAX_DEPTH
+    if head_info is not None and head_info.count > 1:
+        most = min(most, head_info.count)  # each block was trained for one draft
     return Capability(
         family=family.name if family else PLAIN,
         model_type=str(config["model_type"]),
@@ -118,7 +121,7 @@ def capability_of(files: ModelFiles, head: Path | None = None) -> Capability:
         cache_kinds=family.cache_kinds if family else ("kv",),
         head=head_info,
         refusal=refusal,
-        max_depth=family.max_depth if family else MAX_DEPTH,
+        max_depth=most,
         batch=family.batch if family else None,
         quantised_kv=family.quantised_kv if family else None,
         fingerprint=target_fingerprint,
@@ -150,12 +153,11 @@ def _head(
 
 
 def _head_info(family: Family, found: HeadFiles, words: str, target_fingerprint: str) -> HeadInfo:
-    blocks = {match[1] if (match := re.match(r"layers\.(\d+)\.", name)) else "0" for name in found.pieces}
     sources = {tensor for piece in found.pieces.values() for tensor in piece.sources}
     recorded: HeadOrigin = "recorded" if found.base == target_fingerprint else "unproven"
     return HeadInfo(
         source=found.source,
-        count=len(blocks),
+        count=found.blocks,
         bytes=found.bytes,
         quantisation=words,
         norm_convention=_norm_convention(family, found),

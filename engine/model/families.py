@@ -33,15 +33,17 @@ class LatentAttention:
 class Family:
     """How one family keeps its head, how it is fed, and what its target's memory allows.
 
-    `module` is the file beside this one that builds target and head. `prefixes` stand before the head's keys; "{L}"
-    in them is the number of the target's layers, which `family_of` fills in, and "{L+1}" the next. Under `unread`
-    prefixes lie further blocks of the head, which are not the target's and are not driven. `norms` says how original
+    `module` is the file beside this one that builds target and head. `prefixes` stand before the head's keys; "{k}" in
+    them is the number of a block, and "{L+k}" that number after those of the target's layers. `renamed` are beginnings
+    of keys that some files spell otherwise, with what they are here. `blocks` says how further drafts are made: by one
+    block that reads its own output ("cascade"), or by a block for each ("per_depth"). `norms` says how original
     checkpoints store RMSNorm weights: "zero_centred" ones are minus one and need +1 for MLX. `hidden` says which of the
     target's states the head reads, those behind its last norm or before it, and `concat` in which order the head's
     projection reads its two inputs. `latent` stands in the entries of families with latent attention.
 
     `batch`: sequences of different lengths may decode together. `quantised_kv`: the target's attention reads keys and
-    values that are kept in few bits. `max_depth` is the most drafts a round that are worth making.
+    values that are kept in few bits. `max_depth` is the most drafts a round that are worth making, however many blocks
+    there are.
     """
 
     name: str
@@ -51,6 +53,7 @@ class Family:
     prefixes: tuple[str, ...]
     tensors: tuple[HeadTensor, ...]
     norms: Literal["zero_centred", "plain"]
+    blocks: Literal["cascade", "per_depth"]
     hidden: Literal["post_norm", "pre_norm"]
     concat: tuple[HeadInput, HeadInput]
     recurrent: bool
@@ -59,16 +62,19 @@ class Family:
     quantised_kv: bool
     max_depth: int = MAX_DEPTH
     latent: LatentAttention | None = None
-    unread: tuple[str, ...] = ()
+    renamed: tuple[tuple[str, str], ...] = ()
+    places: tuple[tuple[str, int], ...] = ()
+    """Every prefix with its block's number; `family_of` fills it in."""
 
-    def contract(self, config: Config) -> dict[str, tuple[HeadTensor, tuple[int, ...]]]:
-        """Every tensor that a head for this config consists of, with its shape in numbers, under its MLX name.
+    def contract(self, config: Config, blocks: int = 1) -> dict[str, tuple[HeadTensor, tuple[int, ...]]]:
+        """Every tensor that a head of so many blocks consists of, with its shape in numbers, under its name here.
 
         Raises ModelError (malformed_config) where the config lacks a size.
         """
         text = text_config(config)
         return {
-            tensor.key: (tensor, tuple(size_of(symbol, text) for symbol in tensor.shape))
+            in_block(block, tensor.key): (tensor, tuple(size_of(symbol, text) for symbol in tensor.shape))
+            for block in range(blocks)
             for tensor in self.tensors
             if (not tensor.only_if or is_set(text.get(tensor.only_if)))
             and not (tensor.unless and is_set(text.get(tensor.unless)))
@@ -83,6 +89,17 @@ class Family:
         return 0
 
 
+def in_block(block: int, key: str) -> str:
+    """The name of a head's tensor: the block's own name for it, with the block's place in the head before it."""
+    return f"later.{block - 1}.{key}" if block else key
+
+
+def block_of(name: str) -> tuple[int, str]:
+    """The block that a tensor named by `in_block` belongs to, and the block's own name for it."""
+    match = re.match(r"later\.(\d+)\.", name)
+    return (int(match[1]) + 1, name[match.end() :]) if match else (0, name)
+
+
 FAMILIES = (
     Family(
         name="qwen3_5",
@@ -92,6 +109,7 @@ FAMILIES = (
         prefixes=layouts.PREFIXES,
         tensors=(*layouts.AROUND, *layouts.ATTENTION, *layouts.DENSE_MLP),
         norms="zero_centred",
+        blocks="cascade",
         hidden="post_norm",
         concat=("embedding", "hidden"),
         recurrent=True,
@@ -107,6 +125,7 @@ FAMILIES = (
         prefixes=layouts.PREFIXES,
         tensors=(*layouts.AROUND, *layouts.ATTENTION, *layouts.MOE_MLP),
         norms="zero_centred",
+        blocks="cascade",
         hidden="post_norm",
         concat=("embedding", "hidden"),
         recurrent=True,
@@ -122,6 +141,7 @@ FAMILIES = (
         prefixes=layouts.PREFIXES,
         tensors=(*layouts.AROUND, *layouts.ATTENTION, *layouts.MOE_MLP),
         norms="zero_centred",
+        blocks="cascade",
         hidden="post_norm",
         concat=("embedding", "hidden"),
         recurrent=True,
@@ -134,9 +154,10 @@ FAMILIES = (
         module="glm4_moe",
         model_types=("glm4_moe",),
         count_fields=("num_nextn_predict_layers",),
-        prefixes=("model.layers.{L}.",),
+        prefixes=("model.layers.{L+k}.",),
         tensors=(*layouts.NEXTN, *layouts.GLM_ATTENTION, *layouts.ROUTED_MLP),
         norms="plain",
+        blocks="cascade",
         hidden="post_norm",
         concat=("embedding", "hidden"),
         recurrent=False,
@@ -149,9 +170,10 @@ FAMILIES = (
         module="glm4_moe_lite",
         model_types=("glm4_moe_lite",),
         count_fields=("num_nextn_predict_layers",),
-        prefixes=("model.layers.{L}.",),
+        prefixes=("model.layers.{L+k}.",),
         tensors=(*layouts.NEXTN, *layouts.LATENT_ATTENTION, *layouts.ROUTED_MLP),
         norms="plain",
+        blocks="cascade",
         hidden="post_norm",
         concat=("embedding", "hidden"),
         recurrent=False,
@@ -165,9 +187,10 @@ FAMILIES = (
         module="deepseek_v3",
         model_types=("deepseek_v3",),
         count_fields=("num_nextn_predict_layers",),
-        prefixes=("model.layers.{L}.",),
+        prefixes=("model.layers.{L+k}.",),
         tensors=(*layouts.NEXTN, *layouts.LATENT_ATTENTION, *layouts.ROUTED_MLP),
         norms="plain",
+        blocks="per_depth",
         hidden="post_norm",
         concat=("embedding", "hidden"),
         recurrent=False,
@@ -181,9 +204,10 @@ FAMILIES = (
         module="mimo",
         model_types=("mimo",),
         count_fields=("num_nextn_predict_layers",),
-        prefixes=("model.mtp_layers.0.",),
+        prefixes=("model.mtp_layers.{k}.",),
         tensors=layouts.MIMO,
         norms="plain",
+        blocks="per_depth",
         hidden="post_norm",
         concat=("hidden", "embedding"),
         recurrent=False,
@@ -196,16 +220,17 @@ FAMILIES = (
         module="step3p5",
         model_types=("step3p5",),
         count_fields=("num_nextn_predict_layers",),
-        prefixes=("model.layers.{L}.",),
+        prefixes=("model.layers.{L+k}.", "mtp.layers.{k}."),
         tensors=layouts.STEP3P5,
         norms="zero_centred",
+        blocks="per_depth",
         hidden="pre_norm",
         concat=("embedding", "hidden"),
         recurrent=False,
         cache_kinds=("kv", "rotating_kv"),
         batch=True,
         quantised_kv=True,
-        unread=("model.layers.{L+1}.", "model.layers.{L+2}."),
+        renamed=(("shared_head.", "transformer.shared_head."),),
     ),
 )
 
@@ -265,21 +290,19 @@ def family_of(config: Config) -> Family | None:
     if family is None:
         return None
     text = text_config(config)
-    if any("{L}" in prefix for prefix in family.prefixes):
-        layers = number_in("num_hidden_layers", text)
-        family = replace(
-            family,
-            prefixes=tuple(_placed(prefix, layers) for prefix in family.prefixes),
-            unread=tuple(_placed(prefix, layers) for prefix in family.unread),
-        )
+    layers = number_in("num_hidden_layers", text) if any("{L+k}" in prefix for prefix in family.prefixes) else 0
+    # No head needs more blocks than a round has drafts.
+    numbers = range(MAX_DEPTH if family.blocks == "per_depth" else 1)
+    places = {
+        prefix.replace("{k}", str(block)).replace("{L+k}", str(layers + block)): block
+        for block in numbers
+        for prefix in family.prefixes
+    }
+    family = replace(family, places=tuple(places.items()))
     if family.latent:
         sizes = (number_in(field, text) for field in ("num_attention_heads", "qk_nope_head_dim", "v_head_dim"))
         family = replace(family, latent=LatentAttention(*sizes))
     return family
-
-
-def _placed(prefix: str, layers: int) -> str:
-    return re.sub(r"\{L(?:\+(\d))?\}", lambda match: str(layers + int(match[1] or 0)), prefix)
 
 
 def undriven_of(config: Config) -> Undriven | None:

@@ -23,7 +23,7 @@ def make_target(model: glm4_moe.Model, family: Family) -> FamilyTarget:
     return FamilyTarget(model, family)
 
 
-def make_head(target: FamilyTarget, stored: Collection[str]) -> NextnHead:
-    """The head without its weights, in the place behind the target's last layer."""
+def make_head(target: FamilyTarget, stored: Collection[str], block: int) -> NextnHead:
+    """The head without its weights, in its place behind the target's last layer."""
     args = target.text.args
-    return NextnHead(target, glm4_moe.DecoderLayer(args, layer_idx=args.num_hidden_layers), stored)
+    return NextnHead(target, glm4_moe.DecoderLayer(args, layer_idx=args.num_hidden_layers + block), stored)

@@ -42,9 +42,9 @@ def make_target(model: Model, family: Family) -> FamilyTarget:
     return FamilyTarget(model, family)
 
 
-def make_head(target: FamilyTarget, stored: Collection[str]) -> Head:
-    """The head without its weights, in the place behind the target's last layer."""
+def make_head(target: FamilyTarget, stored: Collection[str], block: int) -> Head:
+    """The head without its weights, in its place behind the target's last layer."""
     args = target.text.args
-    block = glm4_moe_lite.Glm4MoeLiteDecoderLayer(args, layer_idx=args.num_hidden_layers)
-    absorb([block], Attention, args)
-    return Head(target, block, stored)
+    layer = glm4_moe_lite.Glm4MoeLiteDecoderLayer(args, layer_idx=args.num_hidden_layers + block)
+    absorb([layer], Attention, args)
+    return Head(target, layer, stored)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from engine.errors import ModelError
-from engine.model.families import Family, LatentAttention
+from engine.model.families import Family, LatentAttention, block_of, in_block
 from engine.model.refusals import RefusalCode as RefusalCode
 from engine.model.tensor_files import Tensor, read_header, read_metadata
 
@@ -77,13 +77,14 @@ class Piece:
 class HeadFiles:
     """A head as it is stored: "embedded" or the sidecar's file name, and its pieces by MLX name.
 
-    `original_layout` tells from the same files whether weights are still as they were published: True if they are,
-    False if they were converted to MLX's form, None where the files hold nothing to tell by. `base` is the fingerprint
-    of the target that a sidecar says it was made for, None where it says nothing.
+    `blocks` is how many blocks it has. `original_layout` tells from the same files whether weights are still as they
+    were published: True if they are, False if they were converted to MLX's form, None where the files hold nothing to
+    tell by. `base` is the fingerprint of the target that a sidecar says it was made for, None where it says nothing.
     """
 
     source: str
     pieces: Mapping[str, Piece]
+    blocks: int
     original_layout: bool | None
     base: str | None = None
 
@@ -117,8 +118,8 @@ def find_head(family: Family, target: Iterable[Tensor], folder: Path, head: Path
     if head is not None:
         return _sidecar(family, head, _files_of(head))
     stored = list(target)
-    if pieces := name_pieces(unprefixed(stored, family.prefixes), family.latent):
-        return HeadFiles(EMBEDDED, pieces, original_layout(stored))
+    if inside := named(family, stored, family.places):
+        return _head(family, EMBEDDED, inside, stored)
     for name in SIDECAR_NAMES:
         if (file := folder / name).is_file() and (found := _sidecar(family, file, [file])):
             return found
@@ -130,15 +131,26 @@ def is_sidecar_file(file: Path) -> bool:
     return file.name in SIDECAR_NAMES
 
 
-def unprefixed(tensors: Iterable[Tensor], prefixes: tuple[str, ...]) -> dict[str, Tensor]:
-    """The tensors whose names start with one of `prefixes`, by the rest of the name."""
+def named(family: Family, tensors: Iterable[Tensor], places: Iterable[tuple[str, int]]) -> dict[str, Tensor]:
+    """The tensors that lie in one of `places`, prefixes with the numbers of their blocks, by their names in a head."""
     found = {}
     for tensor in tensors:
-        for prefix in prefixes:
+        for prefix, block in places:
             if tensor.name.startswith(prefix):
-                found[tensor.name.removeprefix(prefix)] = tensor
+                key = tensor.name.removeprefix(prefix)
+                for spelled, meant in family.renamed:
+                    if key.startswith(spelled):
+                        key = meant + key.removeprefix(spelled)
+                found[in_block(block, key)] = tensor
                 break
     return found
+
+
+def _head(
+    family: Family, source: str, found: Mapping[str, Tensor], beside: Iterable[Tensor], base: str | None = None
+) -> HeadFiles:
+    blocks = 1 + max(block_of(name)[0] for name in found) if family.blocks == "per_depth" else 1
+    return HeadFiles(source, name_pieces(found, family.latent), blocks, original_layout(beside), base)
 
 
 def original_layout(tensors: Iterable[Tensor]) -> bool | None:
@@ -179,12 +191,13 @@ def _files_of(head: Path) -> list[Path]:
 def _sidecar(family: Family, path: Path, files: list[Path]) -> HeadFiles | None:
     stored = [tensor for file in files for tensor in read_header(file)]
     # A whole model may be named as the place of a head; in a head of its own the prefix is often dropped.
-    found = unprefixed(stored, family.prefixes) or {tensor.name: tensor for tensor in stored}
+    bare = [(prefix.removeprefix("mtp."), block) for prefix, block in family.places if prefix.startswith("mtp.")]
+    found = named(family, stored, family.places) or named(family, stored, [*bare, ("", 0)])
     if not found:
         return None
     source = files[0].name if len(files) == 1 else path.name
     base = read_metadata(files[0]).get(BASE_KEY)
-    return HeadFiles(source, name_pieces(found, family.latent), original_layout(stored), base)
+    return _head(family, source, found, stored, base)
 
 
 # ---------------------------------------------------------------- name
@@ -242,28 +255,28 @@ def check(family: Family, config: Mapping[str, Any], head: HeadFiles) -> dict[st
     Raises HeadError naming every tensor that is missing, unknown or of another shape: missing_head_weights,
     incompatible_sidecar, or unsupported_head where the head inside the target's own files does not fit.
     """
-    contract = family.contract(config)
+    contract = family.contract(config, head.blocks)
     missing, wrong, known, packings = [], [], set(), {}
     for key, (tensor, shape) in contract.items():
         known.add(key)
         piece = head.pieces.get(key)
         if piece is None:
             if not tensor.optional:
-                missing.append(key)
+                missing.append(_shown(key))
             continue
         layer = key.removesuffix(".weight")
         if tensor.kind == "linear" and f"{layer}.scales" in head.pieces:
             known |= {f"{layer}.scales", f"{layer}.biases"}
             packing = packing_of(head.pieces, layer, shape)
             if packing is None:
-                wrong.append(f"{key} {list(piece.shape)} is no packed {list(shape)}")
+                wrong.append(f"{_shown(key)} {list(piece.shape)} is no packed {list(shape)}")
             else:
                 packings[layer] = packing
         elif piece.shape != shape or any(source.shape != piece.sources[0].shape for source in piece.sources):
-            wrong.append(f"{key} is {list(piece.shape)}, expected {list(shape)}")
+            wrong.append(f"{_shown(key)} is {list(piece.shape)}, expected {list(shape)}")
         elif piece.dtype not in ("BF16", "F16", "F32"):
-            wrong.append(f"{key} is stored as {piece.dtype}")
-    unknown = sorted(set(head.pieces) - known)
+            wrong.append(f"{_shown(key)} is stored as {piece.dtype}")
+    unknown = [_shown(key) for key in sorted(set(head.pieces) - known)]
     if not (missing or wrong or unknown):
         return packings
 
@@ -328,6 +341,12 @@ def quantisation_words(head: HeadFiles, packings: Mapping[str, Packing]) -> str:
 
 def _the_head(head: HeadFiles) -> str:
     return "The MTP head in this model" if head.source == EMBEDDED else f"The MTP head in {head.source}"
+
+
+def _shown(key: str) -> str:
+    """A tensor's name for people, who count blocks from one."""
+    block, name = block_of(key)
+    return f"{name} of block {block + 1}" if block else name
 
 
 def _some(names: list[str]) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 
 import mlx.core as mx
 
-from engine.model.families import Family
+from engine.model.families import Family, block_of
 from engine.model.head_files import HeadError, HeadFiles, Packing, Piece, RefusalCode, check
 from engine.model.layouts import HeadTensor
 
@@ -36,6 +36,10 @@ class HeadWeights:
     arrays: dict[str, mx.array]
     packings: dict[str, Packing]
 
+    def names(self, block: int) -> list[str]:
+        """What is there of a block, by the block's own names."""
+        return [key for number, key in map(block_of, self.arrays) if number == block]
+
 
 @dataclass(frozen=True)
 class NormLook:
@@ -48,15 +52,19 @@ class NormLook:
 def read_head(family: Family, config: Mapping[str, Any], head: HeadFiles, gains: Mapping[str, float]) -> HeadWeights:
     """The weights of a head, checked against its family's contract, lazy but for the norms.
 
-    `gains` are means of the target's own norm weights in MLX's convention, by the head's keys: yardsticks for the
-    head's, which are trained alike. Raises HeadError where a tensor is missing, unknown or of a
+    `gains` are means of the target's own norm weights in MLX's convention, by the keys of a head's block: yardsticks
+    for the head's, which are trained alike. Raises HeadError where a tensor is missing, unknown or of a
     wrong shape, or where the norms cannot be read one way or the other (mixed_norms).
     """
     packings = check(family, config, head)
     files: dict[str, dict[str, mx.array]] = {}
     arrays = {key: _assemble(piece, files) for key, piece in head.pieces.items()}
     if family.norms == "zero_centred":
-        norms = {key: tensor for key, (tensor, _) in family.contract(config).items() if tensor.kind.endswith("_norm")}
+        norms = {
+            key: tensor
+            for key, (tensor, _) in family.contract(config, head.blocks).items()
+            if tensor.kind.endswith("_norm")
+        }
         looks = {key: _look(arrays[key]) for key in norms}
         for key, is_delta in read_norms(norms, looks, head.original_layout, gains).items():
             if is_delta:
@@ -77,7 +85,7 @@ def read_norms(
     either follow the others if these agree, and in a file that mixes both the others of the block. Raises HeadError
     (mixed_norms) with the name of a norm that nothing decides.
     """
-    votes = {key: _vote(tensor, looks[key], gains.get(key)) for key, tensor in norms.items()}
+    votes = {key: _vote(tensor, looks[key], gains.get(tensor.key)) for key, tensor in norms.items()}
     agreed = {vote for vote in votes.values() if vote is not None}
     if original_layout and agreed != {False}:
         return dict.fromkeys(norms, True)

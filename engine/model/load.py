@@ -58,13 +58,13 @@ class LoadedModel:
 
 class FamilyModule(Protocol):
     """What the file of a family in the registry offers: mlx-lm's classes with this engine's changes, from the model
-    they make and the entry the target, and from that and the names of the head's tensors the head."""
+    they make and the entry the target, and from that and the names of a block's tensors that block of the head."""
 
     def model_classes(self, config: dict[str, Any]) -> tuple[type[nn.Module], type]: ...
 
     def make_target(self, model: Any, family: Family) -> FamilyTarget: ...
 
-    def make_head(self, target: FamilyTarget, stored: Collection[str]) -> FamilyHead: ...
+    def make_head(self, target: FamilyTarget, stored: Collection[str], block: int) -> FamilyHead: ...
 
 
 def module_of(family: Family) -> FamilyModule:
@@ -173,7 +173,7 @@ def _sidecar_keys(files: ModelFiles) -> frozenset[str]:
 
 def _head_keys(files: ModelFiles, family: Family | None) -> frozenset[str]:
     """Keys of the head in the target's own files. Some of mlx-lm's classes leave them out only in one layout."""
-    prefixes = (*family.prefixes, *family.unread) if family else ()
+    prefixes = tuple(prefix for prefix, _ in family.places) if family else ()
     return frozenset(tensor.name for tensor in files.target if tensor.name.startswith(prefixes))
 
 
@@ -196,7 +196,9 @@ def _load_head(files: ModelFiles, family: Family, head_path: Path | None, target
     if found is None:
         raise HeadError(RefusalCode.MISSING_HEAD_WEIGHTS, "The MTP head is no longer there.")
     weights = read_head(family, files.config, found, target_gains(family, files.config, target.model))
-    head = module_of(family).make_head(target, weights.arrays.keys())
+    make = module_of(family).make_head
+    head = make(target, weights.names(0), 0)
+    head.later = [make(target, weights.names(block), block) for block in range(1, found.blocks)]
     fill(head, weights)
     return head
 
@@ -217,7 +219,7 @@ def fill(head: nn.Module, weights: HeadWeights) -> None:
 
 
 def target_gains(family: Family, config: Mapping[str, Any], model: nn.Module) -> dict[str, float]:
-    """The usual mean of the target's norm weights, by the head's key for the same kind of norm.
+    """The usual mean of the target's norm weights, by the key of a head's block for the same kind of norm.
 
     Empty for families whose norms are stored in one way only.
     """

@@ -48,6 +48,6 @@ def make_target(model: mimo.Model, family: Family) -> FamilyTarget:
     return FamilyTarget(model, family)
 
 
-def make_head(target: FamilyTarget, stored: Collection[str]) -> MimoHead:
-    """The head without its weights; each of the tensors that are `stored` has its place in it."""
+def make_head(target: FamilyTarget, stored: Collection[str], block: int) -> MimoHead:
+    """A block of the head without its weights; all published models have one."""
     return MimoHead(target)

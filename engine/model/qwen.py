@@ -146,7 +146,7 @@ def make_target(model: DenseModel | MoeModel, family: Family) -> QwenTarget:
     return QwenTarget(model, family)
 
 
-def make_head(target: FamilyTarget, stored: Collection[str]) -> QwenHead:
+def make_head(target: FamilyTarget, stored: Collection[str], block: int) -> QwenHead:
     """The head without its weights; each of the tensors that are `stored` has its place in it."""
     args = target.text.args
     return QwenHead(target, qwen3_5.DecoderLayer(args, layer_idx=args.full_attention_interval - 1))

@@ -63,7 +63,7 @@ def make_target(model: Model, family: Family) -> Target:
     return Target(model, family)
 
 
-def make_head(target: FamilyTarget, stored: Collection[str]) -> QwenHead:
+def make_head(target: FamilyTarget, stored: Collection[str], block: int) -> QwenHead:
     """The head without its weights. Its block has experts, whichever of the target's layers do without."""
     args = replace(target.text.args, mlp_only_layers=[], decoder_sparse_step=1)
     return QwenHead(target, qwen3_next.Qwen3NextDecoderLayer(args, layer_idx=args.full_attention_interval - 1))

@@ -1,7 +1,6 @@
 """Step 3.5: sliding windows in most layers, and a head that reads hidden states from before the target's last norm.
 
-Published models carry three head blocks behind the target's layers, one trained for each of the next three words. The
-first is driven, and reads its own output for a second word and a third; the other two stay unread.
+Published models carry three head blocks behind the target's layers, one trained for each of the next three words.
 """
 
 from __future__ import annotations
@@ -56,8 +55,8 @@ class Step3p5Head(FamilyHead):
     Hidden states are pre-norm, the target's as well as its own.
     """
 
-    def __init__(self, target: Step3p5Target, block: nn.Module, stored: Collection[str]) -> None:
-        """`stored` are the names of the head's tensors; `block` is a layer of the target's kind without weights."""
+    def __init__(self, target: FamilyTarget, block: nn.Module, stored: Collection[str]) -> None:
+        """`stored` are the names of the block's tensors; `block` is a layer of the target's kind without weights."""
         super().__init__(target)
         args = target.text.args
         self.enorm = step3p5.ZeroCenteredRMSNorm(args.hidden_size, eps=args.rms_norm_eps)
@@ -106,16 +105,16 @@ def make_target(model: step3p5.Model, family: Family) -> Step3p5Target:
     return Step3p5Target(model, family)
 
 
-def make_head(target: FamilyTarget, stored: Collection[str]) -> Step3p5Head:
-    """The head without its weights, in the place behind the target's last layer.
+def make_head(target: FamilyTarget, stored: Collection[str], block: int) -> Step3p5Head:
+    """A block of the head without its weights, in its place behind the target's last layer.
 
     Raises HeadError (unsupported_head) where the config does not say what kind of layer stands there.
     """
     args = target.text.args
     try:
-        block = step3p5.Step3p5DecoderLayer(args, layer_idx=args.num_hidden_layers)
+        layer = step3p5.Step3p5DecoderLayer(args, layer_idx=args.num_hidden_layers + block)
     except IndexError as error:  # lists with an entry for each layer, cut to the target's
         raise HeadError(
             RefusalCode.UNSUPPORTED_HEAD, "The model's config.json does not describe its MTP head.", str(error)
         ) from error
-    return Step3p5Head(cast(Step3p5Target, target), block, stored)
+    return Step3p5Head(target, layer, stored)
