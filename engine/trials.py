@@ -23,6 +23,10 @@ MOST = 500
 """Pairs that are remembered. The oldest go first."""
 
 
+NORM_CONVENTIONS = ("whole", "zero_centred", "mixed_repaired")
+"""What a loaded head's norms may have been found to be."""
+
+
 def trials_file() -> Path:
     """Where trials are remembered. `FOREWORD_HOME` moves it, as it moves everything else."""
     home = os.environ.get("FOREWORD_HOME")
@@ -31,10 +35,17 @@ def trials_file() -> Path:
 
 
 def with_trial(capability: Capability) -> Capability:
-    """The capability with what is remembered of its head and target; as it is where that is nothing."""
+    """The capability with what is remembered of its head and target: the trial, and how the head's norms were found to
+    be stored; as it is where that is nothing."""
     key = _key(capability)
-    trial = _counts(_read().get(key)) if key else None
-    return capability if trial is None else tried(capability, trial)
+    entry = _read().get(key) if key else None
+    trial = _counts(entry)
+    if trial is None:
+        return capability
+    norms = entry.get("norm_convention") if isinstance(entry, Mapping) else None
+    if capability.head is not None and norms in NORM_CONVENTIONS:
+        capability = replace(capability, head=replace(capability.head, norm_convention=norms))
+    return tried(capability, trial)
 
 
 def with_refusal(capability: Capability) -> Capability:
@@ -54,7 +65,8 @@ def tried(capability: Capability, trial: PositionCount) -> Capability:
 def remember(capability: Capability) -> None:
     """Keep the trial of this head with this target, if it had one, in place of whatever was known of them."""
     if capability.head is not None and (trial := capability.head.trial) is not None:
-        _keep(_key(capability), {"evaluated": trial.evaluated, "accepted": trial.accepted})
+        counts = {"evaluated": trial.evaluated, "accepted": trial.accepted}
+        _keep(_key(capability), counts | {"norm_convention": capability.head.norm_convention})
 
 
 def remember_refusal(capability: Capability, refusal: Refusal) -> None:

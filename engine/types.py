@@ -176,7 +176,8 @@ class HeadInfo:
     """The MTP head that was found: its source ("embedded" or a file name), blocks, bytes and quantisation.
 
     `norm_convention` is what the layout of its files says of its RMSNorm weights: "whole" ones, "zero_centred" ones
-    (stored minus one), or "by_value" where nothing but each weight's own values can tell, when the head is loaded.
+    (stored minus one), or "by_value" where nothing but each weight's own values can tell. Once the head is loaded it is
+    what was found: "whole", "zero_centred", or "mixed_repaired" where the file held both.
     `fingerprint` tells heads apart. `origin`: the head came inside the target's files, or it is a sidecar that
     records the fingerprint of this very target, or one of which nobody knows what it was made for. `trial` counts
     the first drafts of its trial with this target, None before there was one.

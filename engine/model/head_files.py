@@ -105,6 +105,11 @@ class Packing:
     def words(self) -> str:
         return f"{self.bits}-bit" if self.mode == "affine" else self.mode
 
+    @property
+    def has_kernel(self) -> bool:
+        """Whether MLX multiplies with weights that are stored so; the fp modes have one size each, which it does."""
+        return self.mode != "affine" or (self.bits in (1, 2, 3, 4, 5, 6, 8) and self.group in (32, 64, 128))
+
 
 # ---------------------------------------------------------------- find
 
@@ -253,7 +258,8 @@ def check(family: Family, config: Mapping[str, Any], head: HeadFiles) -> dict[st
     """Hold a head against its family's contract; return how each quantised layer is packed, by layer name.
 
     Raises HeadError naming every tensor that is missing, unknown or of another shape: missing_head_weights,
-    incompatible_sidecar, or unsupported_head where the head inside the target's own files does not fit.
+    incompatible_sidecar, or unsupported_head where the head inside the target's own files does not fit; and
+    unsupported_kernel for one that fits but is packed in a way that MLX cannot multiply with.
     """
     contract = family.contract(config, head.blocks)
     missing, wrong, known, packings = [], [], set(), {}
@@ -278,6 +284,14 @@ def check(family: Family, config: Mapping[str, Any], head: HeadFiles) -> dict[st
             wrong.append(f"{_shown(key)} is stored as {piece.dtype}")
     unknown = [_shown(key) for key in sorted(set(head.pieces) - known)]
     if not (missing or wrong or unknown):
+        if without := [(key, packing) for key, packing in packings.items() if not packing.has_kernel]:
+            key, packing = without[0]
+            raise HeadError(
+                RefusalCode.UNSUPPORTED_KERNEL,
+                f"{_the_head(head)} is stored in {packing.bits} bits in groups of {packing.group}, which cannot be "
+                "computed with.",
+                ", ".join(key for key, _ in without),
+            )
         return packings
 
     detail = "; ".join(
@@ -322,7 +336,7 @@ def packing_of(pieces: Mapping[str, Piece], layer: str, shape: tuple[int, ...]) 
         modes = {(4, 32): "mxfp4", (4, 16): "nvfp4", (8, 32): "mxfp8"}
         mode = modes.get((bits, group))
         return Packing(bits, group, mode) if mode and biases is None else None
-    if bits not in (2, 3, 4, 5, 6, 8) or group not in (16, 32, 64, 128):
+    if bits > 8:
         return None
     if biases is None or biases.shape != scales.shape:
         return None

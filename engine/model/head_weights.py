@@ -31,10 +31,12 @@ are negative, and a rule that takes every mean below one half for a delta reads 
 
 @dataclass(frozen=True)
 class HeadWeights:
-    """A head ready for its module: arrays by parameter name, how each quantised layer is packed, by layer name."""
+    """A head ready for its module: arrays by parameter name, how each quantised layer is packed, by layer name, and how
+    its RMSNorm weights turned out to be stored: "whole", "zero_centred", or "mixed_repaired" where some were either."""
 
     arrays: dict[str, mx.array]
     packings: dict[str, Packing]
+    norm_convention: str
 
     def names(self, block: int) -> list[str]:
         """What is there of a block, by the block's own names."""
@@ -59,6 +61,7 @@ def read_head(family: Family, config: Mapping[str, Any], head: HeadFiles, gains:
     packings = check(family, config, head)
     files: dict[str, dict[str, mx.array]] = {}
     arrays = {key: _assemble(piece, files) for key, piece in head.pieces.items()}
+    convention = "whole"
     if family.norms == "zero_centred":
         norms = {
             key: tensor
@@ -66,11 +69,14 @@ def read_head(family: Family, config: Mapping[str, Any], head: HeadFiles, gains:
             if tensor.kind.endswith("_norm")
         }
         looks = {key: _look(arrays[key]) for key in norms}
-        for key, is_delta in read_norms(norms, looks, head.original_layout, gains).items():
+        deltas = read_norms(norms, looks, head.original_layout, gains)
+        if any(deltas.values()):
+            convention = "zero_centred" if all(deltas.values()) else "mixed_repaired"
+        for key, is_delta in deltas.items():
             if is_delta:
                 # The sum is formed in float32: 1 + w has fewer bits left for w in a 16-bit type.
                 arrays[key] = (arrays[key].astype(mx.float32) + 1.0).astype(arrays[key].dtype)
-    return HeadWeights(arrays, packings)
+    return HeadWeights(arrays, packings, convention)
 
 
 def read_norms(

@@ -86,7 +86,7 @@ def load(folder: Path, head_path: Path | None, progress: Progress, dtype: mx.Dty
     capability = capability_of(files, head_path)
     family = family_of(files.config)
     dtype = dtype or _usual_dtype()
-    target, hidden = _target(
+    target = _target(
         files, family, dtype, lambda done: progress("Loading weights", READ_BY + (TARGET_BY - READ_BY) * done)
     )
     if isinstance(target, PlainTarget):
@@ -97,10 +97,12 @@ def load(folder: Path, head_path: Path | None, progress: Progress, dtype: mx.Dty
     if family and isinstance(target, FamilyTarget) and capability.head:
         progress("Loading the MTP head", TARGET_BY)
         try:
-            head = _load_head(files, family, head_path, target)
+            hidden = _checked_words(target)
+            head, convention = _load_head(files, family, head_path, target)
             # A head of another type than its target's would turn every draft into float32.
             _evaluate(head, dtype or hidden.dtype, lambda done: None)
             _refuse_broken_head(head, hidden)
+            capability = replace(capability, head=replace(capability.head, norm_convention=convention))
         except HeadError as error:
             head = None
             capability = replace(capability, head=None, refusal=Refusal(error.code, error.sentence))
@@ -124,7 +126,7 @@ def load_draft_model(
     """Load the model in `folder` to draft for another one, without a head or tokenizer. `dtype` and errors as `load`;
     `done` is called with the fraction that is loaded."""
     files = read_folder(folder)
-    return _target(files, family_of(files.config), dtype or _usual_dtype(), done)[0]
+    return _target(files, family_of(files.config), dtype or _usual_dtype(), done)
 
 
 # ---------------------------------------------------------------- target and head
@@ -136,13 +138,14 @@ def _usual_dtype() -> mx.Dtype | None:
 
 def _target(
     files: ModelFiles, family: Family | None, dtype: mx.Dtype | None, done: Callable[[float], None]
-) -> tuple[FamilyTarget | PlainTarget, mx.array]:
-    """The target with its weights in memory, and its first hidden states."""
+) -> FamilyTarget | PlainTarget:
+    """The target with its weights in memory, once it has computed something."""
     model, config = _load_target(files, family)
     target = module_of(family).make_target(model, family) if family else PlainTarget(model, config)
     done(0.0)
     _evaluate(model, dtype, done)
-    return target, _first_words(target)
+    _refuse_broken_weights(target)
+    return target
 
 
 def _load_target(files: ModelFiles, family: Family | None) -> tuple[nn.Module, dict[str, Any]]:
@@ -190,8 +193,11 @@ def _without_keys(model: type[nn.Module], keys: frozenset[str]) -> type[nn.Modul
     return WithoutHead
 
 
-def _load_head(files: ModelFiles, family: Family, head_path: Path | None, target: FamilyTarget) -> FamilyHead:
-    """The head as a module with its weights, lazy. Raises HeadError where they cannot be used."""
+def _load_head(
+    files: ModelFiles, family: Family, head_path: Path | None, target: FamilyTarget
+) -> tuple[FamilyHead, str]:
+    """The head as a module with its weights, lazy, and how its norms were stored. Raises HeadError where the weights
+    cannot be used."""
     found = find_head(family, files.target, files.folder, head_path)
     if found is None:
         raise HeadError(RefusalCode.MISSING_HEAD_WEIGHTS, "The MTP head is no longer there.")
@@ -200,11 +206,12 @@ def _load_head(files: ModelFiles, family: Family, head_path: Path | None, target
     head = make(target, weights.names(0), 0)
     head.later = [make(target, weights.names(block), block) for block in range(1, found.blocks)]
     fill(head, weights)
-    return head
+    return head, weights.norm_convention
 
 
 def fill(head: nn.Module, weights: HeadWeights) -> None:
-    """Put weights into a head module, quantising its layers as they are packed. Raises HeadError if they do not fit."""
+    """Put weights into a head module, quantising its layers as they are packed. Raises HeadError: unsupported_head if
+    they do not fit, unsupported_kernel if MLX knows no such packing."""
 
     def packing(path: str, module: nn.Module) -> bool | dict[str, Any]:
         found = weights.packings.get(path)
@@ -212,6 +219,9 @@ def fill(head: nn.Module, weights: HeadWeights) -> None:
 
     try:
         nn.quantize(head, class_predicate=packing)
+    except (RuntimeError, ValueError) as error:
+        raise _no_kernel(error) from error
+    try:
         head.load_weights(list(weights.arrays.items()), strict=True)
     except ValueError as error:
         raise HeadError(RefusalCode.UNSUPPORTED_HEAD, "The MTP head does not fit this model.", str(error)) from error
@@ -260,13 +270,13 @@ def _evaluate(module: nn.Module, dtype: mx.Dtype | None, done: Callable[[float],
         raise reading_failed(error) from error
 
 
-def _first_words(target: FamilyTarget | PlainTarget) -> mx.array:
-    """Hidden states `[1, 2, H]` of two tokens: the proof that what was loaded can be computed with.
+def _refuse_broken_weights(target: FamilyTarget | PlainTarget) -> None:
+    """Read one token: the proof that what was loaded can be computed with.
 
     Raises ModelError: broken_weights, or as `reading_failed`.
     """
     try:
-        hidden = target.hidden(mx.array([[0, 1]]), target.make_caches())
+        hidden = target.hidden(mx.array([[0]]), target.make_caches())
         broken = bool(mx.isnan(target.logits(hidden)).any())
     except (RuntimeError, ValueError) as error:
         raise reading_failed(error) from error
@@ -276,14 +286,51 @@ def _first_words(target: FamilyTarget | PlainTarget) -> mx.array:
             "The weights of this model are damaged: it computes something that is not a number.",
             next_step=DOWNLOAD_AGAIN,
         )
+
+
+def _checked_words(target: FamilyTarget) -> mx.array:
+    """Hidden states `[1, 2, H]` of a check of two rows, of which one is taken back.
+
+    Raises HeadError (unsupported_kernel) where MLX cannot compute it, ModelError (out_of_memory).
+    """
+    try:
+        caches = target.make_caches()
+        caches.begin()
+        hidden = target.hidden(mx.array([[0, 1]]), caches)
+        mx.eval(hidden, target.logits(hidden))
+        caches.commit([1])
+        mx.eval(target.hidden(mx.array([[1]]), caches))
+    except (RuntimeError, ValueError) as error:
+        raise _no_kernel(error) from error
     return hidden
 
 
 def _refuse_broken_head(head: FamilyHead, hidden: mx.array) -> None:
-    if bool(mx.isnan(head(hidden, hidden, head.make_caches())).any()):
+    """Let each block read two rows, and one: `hidden` `[1, 2, H]` are the target's.
+
+    Raises HeadError: unsupported_head for a head of other things than numbers, unsupported_kernel where MLX cannot
+    compute what it makes; ModelError (out_of_memory).
+    """
+    broken = False
+    try:
+        for block in (head, *head.later):
+            for rows in (2, 1):
+                made = block(hidden[:, :rows], block.embed(mx.array([[1, 2][:rows]])), block.make_caches())
+                broken = broken or bool(mx.isnan(block.logits(made)).any())
+    except (RuntimeError, ValueError) as error:
+        raise _no_kernel(error) from error
+    if broken:
         raise HeadError(
             RefusalCode.UNSUPPORTED_HEAD, "The MTP head is damaged: it computes something that is not a number."
         )
+
+
+def _no_kernel(error: Exception) -> HeadError:
+    """MLX's error while it computed with a head, or as only drafting would. Raises ModelError (out_of_memory)."""
+    if is_out_of_memory(error):
+        raise reading_failed(error) from error
+    code = RefusalCode.UNSUPPORTED_KERNEL
+    return HeadError(code, code.sentence, f"{type(error).__name__}: {error}")
 
 
 def reading_failed(error: Exception) -> ModelError:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import mlx.core as mx
 import pytest
 
 from engine.model.capability import read_folder
 from engine.model.families import Family, family_of
-from engine.model.head_files import HeadError, find_head
+from engine.model.head_files import HeadError, Packing, Piece, find_head, packing_of
 from engine.model.head_weights import HeadWeights, NormLook, read_head, read_norms
 from engine.model.layouts import HeadTensor
+from engine.model.tensor_files import Tensor
 from tests.checkpoints import Kind, build
 
 Arrays = dict[str, mx.array]
@@ -142,6 +145,38 @@ def test_e07_a_packed_head_is_read_from_its_own_shapes(
     }
     assert len(head.packings) == 8
     assert head.arrays.keys() == packed.keys()
+
+
+def test_e07_a_packing_is_taken_where_the_installed_mlx_multiplies_with_it() -> None:
+    x = mx.ones((2, 128))
+    for bits, group in itertools.product(range(1, 9), (8, 16, 32, 64, 128)):
+        packed, scales = mx.zeros((4, 4 * bits), mx.uint32), mx.zeros((4, 128 // group))
+        for multiply in (mx.quantized_matmul, mx.gather_qmm):
+            try:
+                rows = x if multiply is mx.quantized_matmul else x[:, None]
+                stack = [
+                    array if multiply is mx.quantized_matmul else array[None] for array in (packed, scales, scales)
+                ]
+                mx.eval(multiply(rows, *stack, group_size=group, bits=bits))
+                multiplies = True
+            except (RuntimeError, ValueError):
+                multiplies = False
+            assert Packing(bits, group, "affine").has_kernel is multiplies, (bits, group, multiply)
+
+
+@pytest.mark.parametrize("mode", ["mxfp4", "nvfp4", "mxfp8"])
+def test_e07_an_fp_mode_is_taken_where_the_installed_mlx_multiplies_with_it(mode: Any) -> None:
+    weight, scales = mx.quantize(mx.ones((4, 128)), mode=mode)
+    pieces = {
+        f"x.{name}": Piece((Tensor(Path(), name, dtype, array.shape, array.nbytes, 0),))
+        for name, dtype, array in (("weight", "U32", weight), ("scales", "U8", scales))
+    }
+    packing = packing_of(pieces, "x", (4, 128))
+    assert packing is not None
+    assert packing.mode == mode
+    assert packing.has_kernel
+    sizes = {"bits": packing.bits, "group_size": packing.group}
+    mx.eval(mx.quantized_matmul(mx.ones((2, 128)), weight, scales, mode=mode, **sizes))
 
 
 def test_e07_layers_of_one_head_may_be_packed_in_different_ways(originals: Mapping[Kind, Path], tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from engine.decode.loop import Silence, Task, generate
 from engine.decode.sample import Chooser
 from engine.errors import ModelError
 from engine.library.local import GUIDE_FOLDER
+from engine.model.capability import inspect
 from engine.model.families import FAMILIES
 from engine.model.load import LoadedModel, eos_ids, load, module_of, reading_failed
 from engine.model.plain import PlainTarget
@@ -245,6 +246,108 @@ def test_a_head_that_is_not_made_of_numbers_leaves_a_model_that_chats(tmp_path: 
     assert model.capability.refusal is not None
     assert "damaged" in model.capability.refusal.sentence
     assert bool(mx.isfinite(scores(model)).all())
+
+
+# ---------------------------------------------------------------- what this computer cannot compute
+
+
+def packed_sidecar(folder: Path, mode: str = "affine") -> Path:
+    """A model whose head has one packed projection."""
+    stored = mx.load(str(build(folder, head="sidecar") / "mtp.safetensors"))
+    assert isinstance(stored, dict)
+    names = ("weight", "scales") if mode != "affine" else ("weight", "scales", "biases")
+    parts = mx.quantize(stored["fc.weight"], mode=mode)
+    stored |= {f"fc.{name}": part for name, part in zip(names, parts, strict=True)}
+    mx.save_safetensors(str(folder / "mtp.safetensors"), dict(stored))
+    return folder
+
+
+def refusal_of(model: LoadedModel) -> str:
+    """The code for which a model that chats does without its head."""
+    assert model.head is None
+    assert model.capability.head is None
+    assert model.capability.refusal is not None
+    assert bool(mx.isfinite(scores(model)).all())
+    return model.capability.refusal.code
+
+
+def test_a_head_packed_as_nothing_multiplies_it_is_refused_before_it_is_loaded(tmp_path: Path) -> None:
+    folder = packed_sidecar(tmp_path / "m")
+    stored = mx.load(str(folder / "mtp.safetensors"))
+    assert isinstance(stored, dict)
+    stored |= {f"fc.{name}": mx.repeat(stored[f"fc.{name}"], 4, axis=1) for name in ("scales", "biases")}
+    mx.save_safetensors(str(folder / "mtp.safetensors"), dict(stored))
+    refusal = inspect(folder).refusal
+    assert refusal is not None
+    assert refusal.code == "unsupported_kernel"
+    assert "4 bits in groups of 16" in refusal.sentence
+    assert refusal_of(load_quietly(folder)) == "unsupported_kernel"
+
+
+@pytest.mark.parametrize("rows", [1, 2])
+def test_a_head_in_a_mode_that_this_device_lacks_leaves_a_model_that_chats(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: int
+) -> None:
+    """As a backend says it: when the kernel is asked for, for a draft or for what stands."""
+    folder, multiply = packed_sidecar(tmp_path / "m", "mxfp4"), mx.quantized_matmul
+
+    def without(x: mx.array, *args: Any, mode: str = "affine", **options: Any) -> mx.array:
+        if mode == "mxfp4" and x.shape[-2] == rows:
+            raise RuntimeError("[quantized_matmul] mxfp4 is not implemented on this device.")
+        return multiply(x, *args, mode=mode, **options)
+
+    assert load_quietly(folder).head is not None
+    monkeypatch.setattr(mx, "quantized_matmul", without)
+    assert refusal_of(load_quietly(folder)) == "unsupported_kernel"
+
+
+def test_a_check_of_several_rows_that_this_device_cannot_compute_leaves_a_model_that_chats(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, attend = build(tmp_path / "m"), mx.fast.scaled_dot_product_attention
+
+    def without(queries: mx.array, *args: Any, **options: Any) -> mx.array:
+        if queries.shape[2] == 2:
+            raise ValueError("[scaled_dot_product_attention] no kernel for 2 queries.")
+        return attend(queries, *args, **options)
+
+    monkeypatch.setattr(mx.fast, "scaled_dot_product_attention", without)
+    assert refusal_of(load_quietly(folder)) == "unsupported_kernel"
+
+
+def test_a_lack_of_memory_for_the_head_is_no_missing_kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = packed_sidecar(tmp_path / "m", "mxfp4")
+
+    def full(*args: Any, **options: Any) -> mx.array:
+        raise RuntimeError("[malloc] Unable to allocate 1073741824 bytes.")
+
+    monkeypatch.setattr(mx, "quantized_matmul", full)
+    assert error_of(lambda: load_quietly(folder)).report.code == "out_of_memory"
+
+
+@pytest.mark.parametrize(
+    ("layout", "place", "change", "said", "found"),
+    [
+        ("hf", "embedded", "", "zero_centred", "zero_centred"),
+        ("mlx", "embedded", "", "whole", "whole"),
+        ("hf", "sidecar", "", "by_value", "zero_centred"),
+        ("mlx", "sidecar", "", "by_value", "whole"),
+        ("hf", "sidecar", "k_norm", "by_value", "mixed_repaired"),
+    ],
+)
+def test_a_loaded_head_says_how_its_norms_were_found_to_be_stored(
+    tmp_path: Path, layout: Any, place: Any, change: str, said: str, found: str
+) -> None:
+    folder = build(tmp_path / "m", layout=layout, head=place)
+    if change:
+        stored = mx.load(str(folder / "mtp.safetensors"))
+        assert isinstance(stored, dict)
+        changed = {key: array + 1.0 if change in key else array for key, array in stored.items()}
+        mx.save_safetensors(str(folder / "mtp.safetensors"), changed)
+    before, loaded = inspect(folder).head, load_quietly(folder).capability.head
+    assert before is not None
+    assert loaded is not None
+    assert (before.norm_convention, loaded.norm_convention) == (said, found)
 
 
 def test_every_family_of_the_registry_can_be_built() -> None:
