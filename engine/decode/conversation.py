@@ -133,9 +133,12 @@ class Conversation:
             return
         rows = len(self.tokens) - usable
         yield _Mark(usable, self.caches.mark_before(rows))
-        # A head's row reads the token after it as well: it can go back to one token less.
-        if self.drafter is not None and (point := self.drafter.mark_before(rows + 1)) is not None:
-            yield _Mark(usable - 1, self.caches.mark_before(rows + 1), self.drafter, point)
+        if self.drafter is None:
+            return
+        # A head's row reads the token after it as well: it can go back to one token less, or some.
+        less = self.drafter.reach
+        if usable > less and (point := self.drafter.mark_before(rows + less)) is not None:
+            yield _Mark(usable - less, self.caches.mark_before(rows + less), self.drafter, point)
 
     def _can_resume(self, mark: _Mark, usable: int) -> bool:
         """Whether `mark` lies in the first `usable` tokens, and the caches still hold what it looks back on."""

@@ -156,8 +156,13 @@ class HistoryDrafter(Drafter, Protocol):
 
     def mark_before(self, rows: int) -> Any | None:
         """The point `rows` target rows ago, None where it cannot go back so far without a mark. What it has read then
-        may reach one token further."""
+        may reach `reach` tokens further."""
         return None
+
+    @property
+    def reach(self) -> int:
+        """How many tokens beyond the target's rows it may have read: after `mark_before` they have to be the same."""
+        return 1
 
     @property
     def nbytes(self) -> int:
@@ -290,22 +295,18 @@ class MtpChain(HistoryDrafter):
     def mark_before(self, rows: int) -> list[_Point] | None:
         """The point of one sequence `rows` target rows ago, None where the head's history does not reach so far.
 
-        With the head's own rows cut, none is waiting there: its next row is the next one that the target runs, and
-        the last one it keeps has read the token at that place, which the new prompt must have too. Later blocks are
-        not cut: the row that waits for each of them there is gone.
+        Each block keeps what it has of the rows up to there. The last row that block k keeps has read the token k
+        places further than the target's next row, which the new prompt must have too (`reach`).
         """
-        first, *later = self._blocks
-        waiting = _joined(first.waiting)
-        unread = 0 if waiting is None else waiting.counts[0]
-        if waiting is not None and unread > rows:
-            point = replace(first.mark(), waiting=[waiting.part([0], [unread - rows])])
-        else:
-            cut = rows - unread
-            if cut >= first.held or (cut and (later or not first.caches.trimmable)):
-                return None
-            caches_point = first.caches.mark_before(cut) if cut else first.caches.mark()
-            point = _Point(first.caches, caches_point, first.held - cut, [])
-        return [point, *(block.mark() for block in later)]
+        first = self._blocks[0]
+        left = first.held + first.lag - rows
+        points = [block.mark_at(left) for block in self._blocks]
+        return [point for point in points if point] if left > 0 and all(points) else None
+
+    @property
+    def reach(self) -> int:
+        """The first block reads a token further than the target, and each of the others one more."""
+        return len(self._blocks)
 
     @property
     def caches(self) -> list[Cache]:
@@ -369,6 +370,16 @@ class _Block:
 
     def mark(self) -> _Point:
         return _Point(self.caches, self.caches.mark(), self.held, list(self.waiting))
+
+    def mark_at(self, rows: int) -> _Point | None:
+        """The point with `rows` rows read or waiting, of one sequence; None where what was read cannot be cut."""
+        if self.held > rows:
+            cut = self.held - rows
+            trimmable = self.caches.trimmable
+            return _Point(self.caches, self.caches.mark_before(cut), rows, []) if trimmable else None
+        waiting = _joined(self.waiting)
+        kept = [] if waiting is None else [waiting.part([0], [min(waiting.counts[0], rows - self.held)])]
+        return replace(self.mark(), waiting=kept)
 
     def rewind(self, point: _Point) -> None:
         self.caches, self.held, self.waiting = point.caches, point.held, list(point.waiting)

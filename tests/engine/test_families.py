@@ -144,6 +144,21 @@ def test_plain_greedy_is_mlx_lms_own(writer_of: Callable[[str], FamilyWriter], t
     assert writer.written("greedy", 0).tokens == [int(token) for token, _ in steps]
 
 
+@each_family
+def test_e26_what_was_read_in_one_turn_drafts_as_well_in_the_next(
+    writer_of: Callable[[str], FamilyWriter], family: str
+) -> None:
+    """The same reply to the same words, once read anew and once resumed: not one draft fewer stands."""
+    writer = writer_of(family)
+    conversation = writer.conversation()
+    first = writer.write(2, Sampling(), conversation=conversation, max_tokens=40)
+    again = writer.write(2, Sampling(), conversation=conversation, max_tokens=40)
+    assert again.reused > 0
+    assert again.tokens == first.tokens
+    assert sum(stats.accepted for stats in first.rounds) > 0
+    assert [stats.accepted for stats in again.rounds] == [stats.accepted for stats in first.rounds]
+
+
 # ---------------------------------------------------------------- what an entry states
 
 
