@@ -28,7 +28,7 @@ from typing import Any, Protocol
 
 import mlx.core as mx
 
-from engine.decode.cache import Cache, CacheSet
+from engine.decode.cache import CacheSet
 from engine.decode.sample import Chooser
 from engine.types import DraftSource
 
@@ -309,9 +309,9 @@ class MtpChain(HistoryDrafter):
         return len(self._blocks)
 
     @property
-    def caches(self) -> list[Cache]:
-        """The caches of all blocks."""
-        return [cache for block in self._blocks for cache in block.caches]
+    def caches(self) -> CacheSet:
+        """The caches of block 0."""
+        return self._blocks[0].caches
 
     @property
     def rows_read(self) -> int:

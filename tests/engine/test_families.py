@@ -542,7 +542,9 @@ def test_a_block_keeps_no_row_that_was_made_from_a_guess(writer_of: Callable[[st
         chain.observe(hidden[:, rows], text[:, rows], [kept])
         drafts = chain.draft(text[:, done : done + 1], STEP_BLOCKS, Chooser(Sampling(), [SEED]), [done + 1], None)
         assert drafts.shape == (1, STEP_BLOCKS)
-        assert [cache.mark() for cache in chain.caches] == [[max(done - block, 0)] for block in range(STEP_BLOCKS)]
+        assert [point.caches_point for point in chain.mark()] == [
+            [[max(done - block, 0)]] for block in range(STEP_BLOCKS)
+        ]
 
 
 def test_blocks_that_no_draft_asked_for_are_there_when_one_does(writer_of: Callable[[str], FamilyWriter]) -> None:
