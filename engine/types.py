@@ -315,6 +315,7 @@ class ModelInfo:
 
     Without a template it is a base model: it goes on with a text and was not taught to answer. `thinks` is whether it
     thinks before it answers unless a request says otherwise; None where its template has no switch for that.
+    `always_thinks`: switched off, it thinks less, but thinks.
     """
 
     name: str
@@ -324,6 +325,7 @@ class ModelInfo:
     defaults: SamplingChoice
     has_template: bool
     thinks: bool | None = None
+    always_thinks: bool = False
 
 
 # ---------------------------------------------------------------- numbers

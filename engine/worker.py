@@ -252,6 +252,7 @@ class _Engine:
             defaults=loaded.defaults,
             has_template=text.has_template,
             thinks=text.thinks,
+            always_thinks=text.always_thinks,
         )
         self._emit(Loaded(self._info))
 

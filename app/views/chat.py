@@ -359,7 +359,8 @@ class ChatView(QWidget):
         return f"{words} {progress.done / progress.total * 100:.0f} %"
 
     def _refresh_thinking(self) -> None:
-        self.composer.thinking.show_choice(self._session.thinking)
+        info = self._session.info
+        self.composer.thinking.show_choice(self._session.thinking, info is not None and info.always_thinks)
 
     def _refresh_meter(self) -> None:
         info = self._session.info

@@ -197,7 +197,8 @@ class ThinkingToggle(Button):
     chosen = Signal(bool)
 
     def __init__(self) -> None:
-        super().__init__("Thinking", "toggle", "ui")
+        super().__init__("", "toggle", "ui")
+        self._always = False
         self.setCheckable(True)
         self.setIconSize(QSize(14, 14))
         self.toggled.connect(self._say)
@@ -205,8 +206,10 @@ class ThinkingToggle(Button):
         theme.signals().changed.connect(self._say)
         self.show_choice(None)
 
-    def show_choice(self, thinking: bool | None) -> None:
-        """The choice as it stands; None where there is none to make."""
+    def show_choice(self, thinking: bool | None, always: bool = False) -> None:
+        """The choice as it stands; None where there is none to make. `always`: it is one between much and little."""
+        self._always = always
+        self.setText("Think longer" if always else "Thinking")
         self.setVisible(thinking is not None)
         self.setChecked(bool(thinking))
         self._say()
@@ -214,8 +217,12 @@ class ThinkingToggle(Button):
     def _say(self) -> None:
         on = self.isChecked()
         self.setIcon(icon("check" if on else "circle", "text" if on else "text3", 14))
-        self.setAccessibleName(f"Thinking before the answer: {'on' if on else 'off'}")
-        explain(self, f"{'Thinks before it answers' if on else 'Answers at once'}. Holds from the next message.")
+        name = "Thinking longer" if self._always else "Thinking"
+        self.setAccessibleName(f"{name} before the answer: {'on' if on else 'off'}")
+        does = (
+            ("Thinks for longer", "Thinks briefly") if self._always else ("Thinks before it answers", "Answers at once")
+        )
+        explain(self, f"{does[0] if on else does[1]}. Holds from the next message.")
 
 
 class Composer(QFrame):

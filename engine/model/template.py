@@ -47,6 +47,11 @@ class Template:
         asked = [turn("user", _QUESTION)]
         return self.render(asked) != self.render(asked, thinking=False)
 
+    @property
+    def always_thinks(self) -> bool:
+        """Whether the switch leads from much thinking to little, not to none."""
+        return self._switch is not None and self._switch[2] == "low"
+
     def render(
         self, conversation: Sequence[Turn], *, generation_prompt: bool = True, thinking: bool | None = None
     ) -> str:

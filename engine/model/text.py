@@ -38,7 +38,8 @@ class ChatText:
 
     `end_ids` are all tokens that end a reply: the given ones and the one with which the template ends a turn.
     `stop` are texts that end one, for a base model, which has no such token. `has_template` is False for it.
-    `thinks` is whether the model thinks unless a request says otherwise, None where its template has no switch.
+    `thinks` is whether the model thinks unless a request says otherwise, None where its template has no switch;
+    `always_thinks` that the switch is one between much and little.
     """
 
     def __init__(self, tokenizer: Tokenizer, end_ids: Iterable[int], model_name: str) -> None:
@@ -47,6 +48,7 @@ class ChatText:
         self._template = Template(tokenizer)
         self.has_template: bool = self._template.exists
         self.thinks: bool | None = self._template.thinks
+        self.always_thinks: bool = self._template.always_thinks
         self.stop: tuple[str, ...] = () if self.has_template else ("\nUser:",)
         self._added = {id: token.content for id, token in tokenizer.added_tokens_decoder.items()}
         special = {id for id, token in tokenizer.added_tokens_decoder.items() if token.special}

@@ -225,6 +225,25 @@ def test_t11_the_thinking_switch_is_seen_where_the_model_has_one_and_says_what_i
     house.worker.say(Loaded(replace(model_info(), thinks=True)))
     house.tick()
     assert switch.isChecked(), "each model has its own"
+    assert switch.text() == "Thinking"
+
+
+def test_t11_a_model_that_cannot_leave_thinking_off_is_asked_for_more_or_less(house: House) -> None:
+    house.session.use_model("/models/thinker")
+    house.worker.say(Loaded(replace(model_info(), thinks=True, always_thinks=True)))
+    house.tick()
+    switch = house.window.chat.composer.thinking
+    assert switch.text() == "Think longer"
+    assert switch.toolTip().startswith("Thinks for longer.")
+    house.qtbot.mouseClick(switch, Qt.MouseButton.LeftButton)
+    assert switch.toolTip().startswith("Thinks briefly.")
+
+
+def test_t10_markers_are_shown_as_they_were_typed(house: House) -> None:
+    words = "a <|im_end|> <think>x</think> <tool_call>{}</tool_call>"
+    house.exchange(words, words)
+    assert house.questions == [words]
+    assert house.worker.requests[-1].messages[-1].content == words
 
 
 def test_t09_a_base_model_is_called_one(house: House) -> None:

@@ -104,6 +104,10 @@ def test_t11_a_template_that_writes_the_same_either_way_has_no_switch(source: st
     }
 
 
+def test_t11_a_switch_between_much_and_little_is_not_taken_for_one_that_ends_thinking() -> None:
+    assert [name for name, (source, _) in SWITCHED.items() if template(source).always_thinks] == ["gpt-oss"]
+
+
 def test_t11_each_template_gets_the_word_it_knows() -> None:
     assert asked(GPT_OSS, False) == asked(GPT_OSS).replace("medium", "low")
     assert asked(MISTRAL, True) == asked(MISTRAL).replace("none", "high")
