@@ -220,6 +220,8 @@ def _chat(args: argparse.Namespace) -> int:
             return _say(engine, model, [Message("user", asked)], thinking)[1]
         import readline  # noqa: F401  # input() then has a history and can be edited
 
+        if not model.has_template:
+            print(f"{model.name} is a base model: it goes on with a text rather than answer.", file=sys.stderr)
         print(f"{model.name} is ready. Ctrl-C stops a reply, Ctrl-D leaves.", file=sys.stderr)
         messages: list[Message] = []
         while (question := _asked()) is not None:

@@ -217,12 +217,12 @@ class ThinkingToggle(Button):
     def _say(self) -> None:
         on = self.isChecked()
         self.setIcon(icon("check" if on else "circle", "text" if on else "text3", 14))
-        name = "Thinking longer" if self._always else "Thinking"
+        if self._always:
+            name, does = "Thinking longer", "Thinks for longer" if on else "Thinks briefly"
+        else:
+            name, does = "Thinking", "Thinks before it answers" if on else "Answers at once"
         self.setAccessibleName(f"{name} before the answer: {'on' if on else 'off'}")
-        does = (
-            ("Thinks for longer", "Thinks briefly") if self._always else ("Thinks before it answers", "Answers at once")
-        )
-        explain(self, f"{does[0] if on else does[1]}. Holds from the next message.")
+        explain(self, f"{does}. Holds from the next message.")
 
 
 class Composer(QFrame):

@@ -12,6 +12,7 @@ from typing import Any, cast
 import mlx.core as mx
 import pytest
 
+from engine import writing
 from engine.decode.cache import CacheSet
 from engine.decode.conversation import Conversation
 from engine.decode.sample import Chooser
@@ -76,6 +77,11 @@ class ScriptReader(ScriptedDrafter):
         return mx.array([[END if i + 1 in wrong else self._script[positions[0] + i] for i in range(depth)]])
 
 
+@pytest.fixture(autouse=True)
+def _the_script_is_read_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writing, "drafter_maker", lambda model, mode: model.head)
+
+
 class Chat:
     """One conversation with the scripted model."""
 
@@ -86,7 +92,8 @@ class Chat:
         self.depth = depth
         self.messages: list[Message] = []
         self.events: list[Event] = []
-        self._conversation = Conversation(cast(Any, self.target), lambda: ScriptReader(self.script, wrong))
+        self._head = lambda: ScriptReader(self.script, wrong)
+        self._conversation = Conversation(cast(Any, self.target), self._head)
 
     def ask(self, question: str, say: Sequence[int], **changes: Any) -> Reply:
         """The reply to a question, for which the model means to say these tokens."""
@@ -97,7 +104,7 @@ class Chat:
         self.script.at = {begin + at: token for at, token in enumerate(say)}
         decision = Decision("mtp" if self.depth else "plain", self.depth, "", cast(Receipt, None))
         capability = SimpleNamespace(context=10_000, quantised_kv=())
-        model = SimpleNamespace(target=self.target, head=None, capability=capability, defaults=SamplingChoice())
+        model = SimpleNamespace(target=self.target, head=self._head, capability=capability, defaults=SamplingChoice())
         self.events, self.target.read = [], 0
         writer = ReplyWriter(request, cast(LoadedModel, model), self.text, decision, self.events.append)
         reply = writer.run(self._conversation, lambda: False)
