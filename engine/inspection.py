@@ -12,6 +12,7 @@ from pathlib import Path
 from engine import device, policy
 from engine.errors import ModelError
 from engine.library.local import display_name, resolve
+from engine.memory import refuse_too_large
 from engine.model import capability
 from engine.model.pairing import with_draft_model
 from engine.trials import with_refusal, with_trial
@@ -59,18 +60,3 @@ def capability_now(folder: Path, head: Path | None = None, draft: Path | None = 
     ModelError as `capability.inspect`."""
     found = with_refusal(with_trial(capability.inspect(folder, head)))
     return found if draft is None else with_draft_model(found, folder, draft, display_name(draft))
-
-
-def refuse_too_large(capability: Capability, device: Device) -> None:
-    """A model that does not fit would not fail: the whole machine would stand still, moving memory to disk and back.
-
-    Raises ModelError (too_large). Where Metal was not asked for its limit, all of the machine's memory counts.
-    """
-    has = device.memory if device.working_set is None else device.working_set
-    needs = capability.bytes + sum(part.bytes for part in (capability.head, capability.draft_model) if part)
-    if needs > has:
-        raise ModelError(
-            "too_large",
-            f"This model needs {needs / 1e9:.1f} GB of memory, and {device.name} has {has / 1e9:.1f} GB for it.",
-            next_step="Choose a smaller model, or one with fewer bits.",
-        )

@@ -215,6 +215,27 @@ class Refusal:
 
 
 @dataclass(frozen=True)
+class CacheShape:
+    """What a model's caches hold of a conversation, and what it computes in passing.
+
+    `token` values are kept of each token, `head_token` by the MTP head's own cache, if that has a window those of its
+    last `head_window`. `windows` are pairs: rows that a sliding window reaches back, and values that all its layers
+    keep of a row. `state` are the bytes of the recurrent
+    states, however long the conversation is. For each row of a chunk a layer computes about `row` values, and
+    `expanded` for each token of the conversation; `vocabulary` is the number of scores.
+    """
+
+    token: int = 0
+    windows: tuple[tuple[int, int], ...] = ()
+    state: int = 0
+    head_token: int = 0
+    head_window: int = 0
+    expanded: int = 0
+    row: int = 0
+    vocabulary: int = 0
+
+
+@dataclass(frozen=True)
 class Capability:
     """What a model folder can do, read from its config and tensor headers before any weight is loaded.
 
@@ -240,6 +261,7 @@ class Capability:
     quantised_kv: bool | None = None
     draft_model: DraftModelInfo | None = None
     draft_refusal: Refusal | None = None
+    cache: CacheShape = CacheShape()
 
 
 @dataclass(frozen=True)
@@ -565,6 +587,15 @@ class RoundDone:
 
 
 @dataclass(frozen=True)
+class ChatMemory:
+    """What the caches of `chats` conversations hold after a command: `bytes` of a `budget`."""
+
+    chats: int
+    bytes: int
+    budget: int
+
+
+@dataclass(frozen=True)
 class Finished:
     id: int
     reply: Reply
@@ -612,6 +643,7 @@ Event = (
     | PrefillProgress
     | TextDelta
     | RoundDone
+    | ChatMemory
     | Finished
     | Failed
     | BenchProgress

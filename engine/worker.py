@@ -12,7 +12,7 @@ import gc
 import importlib
 import threading
 import traceback
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from queue import SimpleQueue
@@ -23,6 +23,7 @@ from engine.telemetry import Counters
 from engine.types import (
     Benched,
     BenchProgress,
+    ChatMemory,
     ErrorReport,
     Event,
     Failed,
@@ -45,10 +46,8 @@ if TYPE_CHECKING:
     from engine.model.load import LoadedModel
     from engine.model.text import ChatText
 
-MAX_CONVERSATIONS = 4
-"""Chats whose caches are kept for a quick next turn; the one unused longest goes first."""
-CACHE_SHARE = 1 / 8
-"""The share of physical memory that chats other than the latest may hold in caches; less if they are many."""
+MARK_SHARE = 4
+"""The part of the memory for chats that the marks of one may take: one in so many."""
 
 Emit = Callable[[Event], None]
 
@@ -96,6 +95,10 @@ class Worker:
     def forget(self, chat: str) -> None:
         """Free what is remembered of a chat that was closed."""
         self._commands.put(lambda engine: engine.forget(chat))
+
+    def set_chat_memory(self, budget: int | None) -> None:
+        """Bytes that chats may keep in memory for a quick next turn; None for what suits this computer."""
+        self._commands.put(lambda engine: engine.set_chat_memory(budget))
 
     def unload(self) -> None:
         """Free the model. Ends in `Unloaded`, if there was one."""
@@ -176,6 +179,8 @@ class _Engine:
         import mlx.core as mx
 
         from engine import device
+        from engine.decode.store import ConversationStore
+        from engine.memory import chat_memory
 
         self._emit = emit
         self._stopped = stopped
@@ -186,11 +191,12 @@ class _Engine:
         working_set = int(limit) if limit else None
         if working_set is not None:
             mx.set_wired_limit(working_set)
+            mx.set_memory_limit(working_set)
         self._device = device.probe(str(info.get("architecture", "")), working_set)
         self._model: LoadedModel | None = None
         self._text: ChatText | None = None
         self._info: ModelInfo | None = None
-        self._conversations: OrderedDict[str, Conversation] = OrderedDict()
+        self._conversations = ConversationStore(chat_memory(self._device))
 
     def load(self, model: str, head: str | None, draft: str | None) -> None:
         try:
@@ -207,8 +213,9 @@ class _Engine:
         from pathlib import Path
 
         from engine import trials
-        from engine.inspection import capability_now, refuse_too_large
+        from engine.inspection import capability_now
         from engine.library.local import display_name, resolve
+        from engine.memory import refuse_too_large
         from engine.model.load import load, load_draft_model
         from engine.model.text import ChatText
 
@@ -314,15 +321,16 @@ class _Engine:
             decision = decide(self._device, self._model.capability, request.mtp, request.kv)
             writer = ReplyWriter(request, self._model, self._text, decision, self._emit)
             reply = writer.run(self._conversation(request.chat), lambda: self._is_cancelled(request.id))
+            self._trim()
             self._emit(Finished(request.id, reply))
         except BaseException as failure:
             partial = None if writer is None else writer.so_far("error")
+            self._trim()
             self._emit(Failed(request.id, _logged(failure), partial if partial and partial.tokens else None))
             if not isinstance(failure, Exception):
                 raise
         finally:
             self._stopped.discard(request.id)
-            self._mx.clear_cache()
 
     def bench(self, request_id: int) -> None:
         from engine import measure
@@ -351,8 +359,21 @@ class _Engine:
         return request_id in self._stopped or self._closing()
 
     def forget(self, chat: str) -> None:
-        if self._conversations.pop(chat, None) is not None:
-            self._mx.clear_cache()
+        if self._conversations.forget(chat):
+            self._trim()
+
+    def set_chat_memory(self, budget: int | None) -> None:
+        from engine.memory import chat_memory
+
+        self._conversations.budget = chat_memory(self._device) if budget is None else budget
+        self._trim()
+
+    def _trim(self) -> None:
+        """Keep to the budget, give back what was freed, and say what is held."""
+        self._conversations.trim()
+        self._mx.clear_cache()
+        held = self._conversations
+        self._emit(ChatMemory(len(held), held.nbytes, held.budget))
 
     def unload(self) -> None:
         info = self._info
@@ -361,23 +382,19 @@ class _Engine:
             self._emit(Unloaded(info.path))
 
     def _conversation(self, chat: str) -> Conversation:
-        """What is remembered of a chat, or a blank one; chats unused longest are forgotten for it."""
+        """What is remembered of a chat, or a blank one."""
         from engine.writing import blank_conversation
 
-        assert self._model is not None
-        known = self._conversations.pop(chat, None) or blank_conversation(self._model)
-        self._conversations[chat] = known
-        budget = self._device.memory * CACHE_SHARE
-        while len(self._conversations) > MAX_CONVERSATIONS or (
-            len(self._conversations) > 1 and sum(one.nbytes for one in self._conversations.values()) > budget
-        ):
-            self._conversations.popitem(last=False)
-            self._mx.clear_cache()
-        return known
+        model = self._model
+        assert model is not None
+        marks = self._conversations.budget // MARK_SHARE
+        return self._conversations.latest(chat, lambda: blank_conversation(model, mark_bytes=marks))
 
     def _release(self) -> None:
         """Free the model and everything computed with it."""
-        self._conversations.clear()
+        if len(self._conversations):
+            self._conversations.clear()
+            self._emit(ChatMemory(0, 0, self._conversations.budget))
         self._model = self._text = self._info = None
         gc.collect()  # modules refer to themselves: left to chance, two models would be in memory at a time
         self._mx.clear_cache()

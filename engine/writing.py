@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from engine.decode.conversation import Conversation
+from engine.decode.conversation import MARK_BYTES, Conversation
 from engine.decode.draft import HistoryDrafter, MtpChain
 from engine.decode.draft_model import DraftModel
 from engine.decode.loop import Task, generate
@@ -42,9 +42,9 @@ Emit = Callable[[Event], None]
 REPEATING = "Ended early: the model kept repeating itself"
 
 
-def blank_conversation(model: LoadedModel, mode: Mode = "mtp") -> Conversation:
-    """A conversation that knows nothing yet, ready to draft in this mode."""
-    return Conversation(model.target, drafter_maker(model, mode))
+def blank_conversation(model: LoadedModel, mode: Mode = "mtp", mark_bytes: int = MARK_BYTES) -> Conversation:
+    """A conversation that knows nothing yet, ready to draft in this mode. `mark_bytes` is the budget of its marks."""
+    return Conversation(model.target, drafter_maker(model, mode), mark_bytes)
 
 
 def drafter_maker(model: LoadedModel, mode: Mode) -> Callable[[], HistoryDrafter] | None:

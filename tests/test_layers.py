@@ -43,6 +43,7 @@ ENGINE = {
     "engine.tool_calls": (),
     "engine.parts": ("engine.tool_calls",),
     "engine.device": ("engine.types", "engine.errors"),
+    "engine.memory": ("engine.types", "engine.errors"),
     "engine.telemetry": ("engine.types", "engine.errors"),
     "engine.sampling": ("engine.types", "engine.errors"),
     "engine.evidence": ("engine.types", "engine.errors"),
@@ -66,7 +67,7 @@ ENGINE = {
     ),
     "engine.trials": ("engine.types", "engine.errors", "engine.model.refusals"),
     "engine.inspection": (
-        *("engine.types", "engine.errors", "engine.device", "engine.trials", "engine.evidence"),
+        *("engine.types", "engine.errors", "engine.device", "engine.memory", "engine.trials", "engine.evidence"),
         *("engine.model.capability", "engine.model.pairing", "engine.library", "engine.policy"),
     ),
     "engine.writing": (
@@ -80,7 +81,7 @@ ENGINE = {
     "engine.worker": (
         *("engine.types", "engine.errors", "engine.device", "engine.telemetry", "engine.writing", "engine.probe"),
         *("engine.decode", "engine.model", "engine.library", "engine.measure", "engine.policy"),
-        *("engine.trials", "engine.inspection", "engine.evidence"),
+        *("engine.trials", "engine.inspection", "engine.evidence", "engine.memory"),
     ),
     "engine.terminal": ("engine.types", "engine.errors", "engine.parts", "engine.worker"),
     "engine.cli": ("engine",),

@@ -16,6 +16,7 @@ from typing import Any
 
 from engine.errors import ModelError
 from engine.model import fingerprint
+from engine.model.cache_shape import cache_shape
 from engine.model.families import PLAIN, Family, family_of, known_to_mlx_lm, undriven_of
 from engine.model.head_files import (
     EMBEDDED,
@@ -125,6 +126,7 @@ def capability_of(files: ModelFiles, head: Path | None = None) -> Capability:
         batch=family.batch if family else None,
         quantised_kv=family.quantised_kv if family else None,
         fingerprint=target_fingerprint,
+        cache=cache_shape(config),
     )
 
 

@@ -3,16 +3,21 @@
 import itertools
 import subprocess
 import sys
+import weakref
+from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import mlx.core as mx
 import psutil
 import pytest
 
+from engine.model import load
 from engine.telemetry import Counters
 from engine.types import (
+    ChatMemory,
     Event,
     Failed,
     Finished,
@@ -33,7 +38,7 @@ from engine.types import (
     Unloaded,
     WorkerStopped,
 )
-from engine.worker import MAX_CONVERSATIONS, Worker
+from engine.worker import Worker
 from tests.checkpoints import Shape, build, truncate
 
 PATIENCE = 60.0
@@ -53,15 +58,19 @@ def worker() -> Iterator[Worker]:
     assert worker.shutdown(PATIENCE)
 
 
+_undelivered: weakref.WeakKeyDictionary[Worker, deque[Event]] = weakref.WeakKeyDictionary()
+
+
 def until(worker: Worker, *kinds: type[Event]) -> list[Event]:
-    """All events up to the first of these kinds, which is the last in the list."""
+    """All events up to the first of these kinds, which is the last in the list. Those behind it come with the next."""
     events: list[Event] = []
-    while True:
-        assert worker.wait(PATIENCE), f"nothing after {events[-3:]}"
-        for event in worker.drain():
-            events.append(event)
-            if isinstance(event, kinds):
-                return events
+    coming = _undelivered.setdefault(worker, deque())
+    while not events or not isinstance(events[-1], kinds):
+        if not coming:
+            assert worker.wait(PATIENCE), f"nothing after {events[-3:]}"
+            coming.extend(worker.drain())
+        events.extend([coming.popleft()] if coming else [])
+    return events
 
 
 def request(number: int, text: str = "neji toro", chat: str = "a", **changes: object) -> Request:
@@ -251,15 +260,50 @@ def test_e27_temperature_zero_among_other_settings_is_the_likeliest_token_each_t
     assert {reply.tokens for reply in replies} == {greedy.tokens}
 
 
-def test_k03_only_the_latest_chats_stay_in_memory(worker: Worker, model: Path) -> None:
+def held(events: list[Event]) -> ChatMemory:
+    """What is said of the memory of chats."""
+    return [event for event in events if isinstance(event, ChatMemory)][-1]
+
+
+def test_k03_chats_keep_to_their_budget_and_the_one_unused_longest_goes_first(worker: Worker, model: Path) -> None:
     loaded(worker, model)
-    first = write(worker, request(0, chat="0"))
-    for number in range(1, MAX_CONVERSATIONS + 1):
-        write(worker, request(number, chat=str(number)))
-    again = write(worker, request(99, chat="0"))
+    worker.generate(request(0, chat="0", max_tokens=8))
+    events = until(worker, Finished)
+    first = held(events)
+    assert (first.chats, first.bytes > 0) == (1, True)
+    worker.set_chat_memory(int(first.bytes * 3.5))
+    assert held(until(worker, ChatMemory)).budget == int(first.bytes * 3.5)
+    for number in range(1, 20):
+        worker.generate(request(number, chat=str(number), max_tokens=8))
+        memory = held(until(worker, Finished))
+        assert memory.chats == min(number + 1, 3)
+        assert memory.bytes <= memory.budget
+    assert write(worker, request(98, chat="19", max_tokens=8)).reused_tokens > 0
+    again = write(worker, request(99, chat="0", max_tokens=8))
     assert again.reused_tokens == 0, "the oldest chat was let go"
-    assert again.tokens == first.tokens
-    assert write(worker, request(100, chat="0")).reused_tokens > 0
+    assert again.tokens == events[-1].reply.tokens  # type: ignore[union-attr]
+
+
+def test_k03_a_smaller_budget_holds_at_once_and_a_closed_chat_is_freed_at_once(worker: Worker, model: Path) -> None:
+    until(worker, Ready)
+    loaded(worker, model)
+    mx.clear_cache()
+    before = mx.get_active_memory()
+    for number in range(3):
+        write(worker, request(number, chat=str(number)))
+    three = mx.get_active_memory() - before
+    assert three > 0
+    worker.forget("1")
+    assert held(until(worker, ChatMemory)).chats == 2
+    assert mx.get_active_memory() - before < three * 0.7
+    worker.set_chat_memory(1)
+    assert held(until(worker, ChatMemory)).chats == 1, "the latest stays, whatever it takes"
+    worker.forget("2")
+    memory = held(until(worker, ChatMemory))
+    assert (memory.chats, memory.bytes) == (0, 0)
+    assert mx.get_active_memory() + mx.get_cache_memory() - before < three * 0.05
+    worker.set_chat_memory(None)
+    assert held(until(worker, ChatMemory)).budget > 1_000_000
 
 
 def test_unloading_frees_the_model_and_says_so(worker: Worker, model: Path) -> None:
@@ -285,6 +329,32 @@ def test_a_model_that_is_let_go_leaves_no_memory_behind(worker: Worker, model: P
     worker.load(str(broken))
     assert isinstance(until(worker, LoadFailed)[-1], LoadFailed)
     assert mx.get_active_memory() + mx.get_cache_memory() < before + weights / 4
+
+
+def test_k14_the_model_before_is_gone_before_the_next_one_is_read(
+    worker: Worker, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = build(tmp_path / "other", "dense", seed=3)
+    read = load.load
+    before: list[weakref.ref[object]] = []
+    alive: list[int] = []
+    memory: list[int] = []
+
+    def noting(*args: Any) -> load.LoadedModel:
+        alive.append(sum(known() is not None for known in before))
+        memory.append(mx.get_active_memory() + mx.get_cache_memory())
+        found = read(*args)
+        before.extend(weakref.ref(part) for part in (found.target.model, found.head, found.tokenizer))
+        return found
+
+    monkeypatch.setattr(load, "load", noting)
+    until(worker, Ready)
+    for folder in (model, other, model):
+        loaded(worker, folder)
+        write(worker, request(1, max_tokens=8))
+    assert alive == [0, 0, 0]
+    weights = (model / "model.safetensors").stat().st_size
+    assert max(memory) < memory[0] + weights / 4
 
 
 def test_an_error_before_the_first_word_leaves_nothing_and_a_later_one_what_was_shown(
@@ -317,7 +387,7 @@ def test_an_error_before_the_first_word_leaves_nothing_and_a_later_one_what_was_
 def test_a_model_larger_than_the_memory_is_refused_before_the_one_in_use_is_given_up(
     model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(total=2_000_000))
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(total=6_000_000))
     large = build(tmp_path / "large", "dense", shape=Shape(hidden=128, intermediate=256, layers=8))
     worker = Worker()
     worker.start()

@@ -1,0 +1,145 @@
+"""What a model takes of this computer's memory: one sum for every place that asks whether it fits.
+
+Nothing is allocated to find out, and the memory that happens to be free at the moment is not asked for: what other apps
+hold moves aside, what the machine has does not change. MLX is not imported here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from engine.errors import ModelError
+from engine.types import Capability, Device
+
+CHUNK = 512
+"""Rows of a prompt that are computed at a time, at most."""
+STEP = 256
+"""Rows by which caches grow."""
+STATES_KEPT = 4
+"""Recurrent states of a conversation that are always held: the present one and three marks to come back to."""
+VERIFY_ROWS = 6
+"""Rows of a round whose scores are computed: the newest token and five drafts."""
+GROUP = 64
+"""Quantised values that share a scale and a bias."""
+LEAST_CONTEXT = 2048
+"""Tokens that a model must have room for, or it is not worth loading."""
+CHAT_SHARE = 1 / 8
+"""The share of that which goes to chats for a quick next turn."""
+PLAIN_SHARE = 0.9
+"""The share of its memory that a computer without Metal can give; Metal names its own limit."""
+
+
+@dataclass(frozen=True)
+class MemoryNeed:
+    """Bytes: the target's weights, its growing keys and values, its recurrent states, the head with its own cache, a
+    draft model's weights, and what is computed in passing. `context` tokens are counted in."""
+
+    context: int
+    weights: int
+    kv: int
+    recurrent: int
+    head: int
+    draft: int
+    working: int
+
+    @property
+    def total(self) -> int:
+        return self.weights + self.kv + self.recurrent + self.head + self.draft + self.working
+
+    @property
+    def chat(self) -> int:
+        """What the conversation takes of it."""
+        return self.kv + self.recurrent
+
+    def __str__(self) -> str:
+        parts = [f"{size_words(self.weights)} for the model"]
+        if self.head:
+            parts.append(f"{size_words(self.head)} for its MTP head")
+        if self.draft:
+            parts.append(f"{size_words(self.draft)} for its draft model")
+        parts.append(f"{size_words(self.chat)} for a chat of {self.context:,} tokens")
+        parts.append(f"{size_words(self.working)} to work with")
+        return ", ".join(parts)
+
+
+def memory_needed(capability: Capability, device: Device, context: int, kv_bits: int | None = None) -> MemoryNeed:
+    """What `capability`'s model takes on `device` with one conversation of `context` tokens, its keys and values in
+    `kv_bits` bits, or as computed where None.
+
+    On a GPU everything stays as stored; on a CPU 16-bit weights, and all that is computed, are float32.
+    """
+    shape, head, draft = capability.cache, capability.head, capability.draft_model
+    value = 2 if device.gpu else 4
+    row_value = value if kv_bits is None else kv_bits / 8 + 2 * value / GROUP
+    rows = _whole_steps(context)
+    windows = sum(min(rows, _whole_steps(window + CHUNK)) * values for window, values in shape.windows)
+    head_rows = min(rows, _whole_steps(shape.head_window + CHUNK)) if shape.head_window else rows
+    # One layer at a time: its rows of the prompt, and for latent attention the keys and values of all tokens.
+    working = (CHUNK * shape.row + VERIFY_ROWS * shape.vocabulary + shape.expanded * rows) * value
+    return MemoryNeed(
+        context=context,
+        weights=_in_memory(capability.bytes, capability.quantisation, device),
+        kv=round(shape.token * rows * row_value) + windows * value,
+        recurrent=shape.state * STATES_KEPT,
+        head=0
+        if head is None
+        else _in_memory(head.bytes, head.quantisation, device) + shape.head_token * head_rows * value,
+        draft=0 if draft is None else _in_memory(draft.bytes, draft.quantisation, device),
+        working=working,
+    )
+
+
+def _whole_steps(rows: int) -> int:
+    return -(-rows // STEP) * STEP
+
+
+def _in_memory(stored: int, quantisation: str, device: Device) -> int:
+    return stored * 2 if not device.gpu and quantisation in ("bf16", "fp16") else stored
+
+
+def memory_available(device: Device) -> int:
+    """Bytes that a model and its conversations may take of this machine."""
+    return round(device.memory * PLAIN_SHARE) if device.working_set is None else device.working_set
+
+
+def chat_memory(device: Device) -> int:
+    """Bytes that chats may keep in memory for a quick next turn, unless their user says otherwise."""
+    return round(memory_available(device) * CHAT_SHARE)
+
+
+def context_that_fits(capability: Capability, device: Device, kv_bits: int | None = None) -> int:
+    """The longest conversation that the memory holds beside the model, at most what the model was made for; whole
+    steps, and 0 where the model alone does not fit."""
+    has = memory_available(device)
+
+    def fits(context: int) -> bool:
+        return memory_needed(capability, device, context, kv_bits).total <= has
+
+    if fits(capability.context):
+        return capability.context
+    low, high = 0, capability.context // STEP
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(middle * STEP) else (low, middle)
+    return low * STEP
+
+
+def refuse_too_large(capability: Capability, device: Device) -> None:
+    """A model that does not fit would not fail: the whole machine would stand still, moving memory to disk and back.
+
+    Raises ModelError (too_large) where there is no room for the model and a conversation of `LEAST_CONTEXT` tokens.
+    """
+    has = memory_available(device)
+    need = memory_needed(capability, device, min(capability.context, LEAST_CONTEXT))
+    if need.total > has:
+        raise ModelError(
+            "too_large",
+            f"This model needs {size_words(need.total)} of memory, and {device.name} has {size_words(has)} for it.",
+            next_step="Choose a smaller model, or one with fewer bits.",
+            detail=str(need),
+        )
+
+
+def size_words(count: int) -> str:
+    """Bytes in decimal units, as Finder counts them: "3.4 GB", "67 MB"."""
+    return f"{count / 1e9:.1f} GB" if count >= 1e8 else f"{count / 1e6:.0f} MB"
