@@ -191,6 +191,14 @@ def test_a_seed_gives_the_same_tokens_whether_or_not_it_reads_ahead(
     assert [tokens("--mtp", "on", "--depth", depth) for depth in "135"] == [plain] * 3
 
 
+@pytest.mark.parametrize("text", ["42", "=1", "42=much", "4.2=1", ""])
+def test_a_bias_that_is_no_token_and_number_is_wrong_usage(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as left:
+        main(["generate", "guide", "--prompt", "hi", "--logit-bias", text])
+    assert left.value.code == 2
+    assert "is not a token's id and a number, as in 42=-1.5" in capsys.readouterr().err
+
+
 def test_listed_tokens_are_biased_and_banned(generated: Callable[..., dict[str, Any]]) -> None:
     first, second = generated("--max-tokens", "2")["tokens"]
     banned = generated("--max-tokens", "40", "--ban", str(first), "--ban", str(second))

@@ -91,18 +91,18 @@ class Chooser:
     def _offsets(self, vocabulary: int) -> mx.array:
         """What is added to the logits for the tokens that the settings list, float32 `[V]`: -inf rules a token out.
 
-        Made once for each size of vocabulary, and there is rarely a second: a head's may be padded otherwise.
+        Made once for each size of vocabulary. There are two where a drafter's is padded otherwise than the target's;
+        tokens that it does not have it cannot draft.
         """
         if vocabulary not in self._listed:
             s = self.sampling
             offsets = mx.full((vocabulary,), -mx.inf if s.allowed else 0.0)
-            if s.allowed:
-                offsets[mx.array(s.allowed)] = 0.0
-            if s.logit_bias:
-                ids, values = zip(*s.logit_bias, strict=True)
-                offsets[mx.array(ids)] += mx.array(values, dtype=mx.float32)
-            if s.banned:
-                offsets[mx.array(s.banned)] = -mx.inf
+            if allowed := [id for id in s.allowed if id < vocabulary]:
+                offsets[mx.array(allowed)] = 0.0
+            if bias := {id: value for id, value in s.logit_bias if id < vocabulary}:
+                offsets[mx.array(list(bias))] += mx.array(list(bias.values()), dtype=mx.float32)
+            if banned := [id for id in s.banned if id < vocabulary]:
+                offsets[mx.array(banned)] = -mx.inf
             self._listed[vocabulary] = offsets
         return self._listed[vocabulary]
 
@@ -111,11 +111,12 @@ def _penalised(logits: mx.array, seen: mx.array, s: Sampling) -> mx.array:
     """The penalties over each row's own window: repetition (Keskar et al., CTRL, 2019), then presence and frequency
     (OpenAI's API)."""
     window = s.repetition_window
-    batch, rows, _ = logits.shape
+    batch, rows, vocabulary = logits.shape
     index = mx.arange(rows)[:, None] + mx.arange(window)[None]
     ids = mx.take(seen, index, axis=1)
     known = ids != NOTHING
     ids = mx.where(known, ids, ids[..., -1:])  # the newest token is always there, and seeing it twice changes nothing
+    ids = mx.minimum(ids, vocabulary - 1)  # a drafter's vocabulary may end before the target's
     values = mx.take_along_axis(logits, ids, axis=-1)
     values = mx.where(values > 0, values / s.repetition_penalty, values * s.repetition_penalty) - s.presence_penalty
     logits = mx.put_along_axis(logits, ids, values, axis=-1)
@@ -168,9 +169,9 @@ def _contenders(scores: mx.array, noise: Noise) -> tuple[mx.array, mx.array]:
     """The tokens that can still win against all others of their row: their scores and ids, `[B, T, C]`.
 
     With u for a token's uniform number its noise is at most -log u (since u <= -log(1 - u)), so a token whose bound
-    lies below the winner's score has lost. How many others reach it is chance: N or more once in 2^N choices, since
-    the winner's score stands a Gumbel number above the logarithm of the summed weights. So the winner is among the
-    CONTENDERS best bounds, but once in 2^63 choices.
+    lies below the winner's score has lost. How many others reach it is chance: N or more at most once in 2^N choices,
+    whatever the scores, since the winner stands a Gumbel number above the logarithm of the summed weights. So the
+    winner is among the CONTENDERS best bounds, but once in 2^64 choices.
     """
     vocabulary = scores.shape[-1]
     everything = mx.arange(vocabulary)[None, None]

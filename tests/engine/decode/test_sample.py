@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.decode.sample import NOTHING, TWO_LEVEL_FROM, Chooser, Noise, fresh_seed
+from engine.decode.sample import NOTHING, TWO_LEVEL_FROM, Chooser, Noise, _bounds, fresh_seed
 from engine.types import Sampling
 
 
@@ -131,6 +131,14 @@ def test_a_banned_token_stays_banned_whatever_its_bias() -> None:
     assert Chooser(s, [0]).choose(mx.array([[[3.0, 2.6, 9.0]]]), [0], None).item() == 1
 
 
+def test_a_drafter_with_a_smaller_vocabulary_drafts_among_the_tokens_that_it_has() -> None:
+    s = Sampling(allowed=(1, 2, 90), banned=(2, 95), logit_bias=((1, 1.0), (99, 5.0)), frequency_penalty=1.0)
+    chooser = Chooser(s, [0])
+    seen = mx.array([[NOTHING] * 62 + [90, 99]])
+    assert chooser.choose(mx.zeros((1, 1, 100)), [0], seen).item() == 1
+    assert chooser.choose(mx.zeros((1, 1, 50)), [0], seen).item() == 1
+
+
 # ---------------------------------------------------------------- large vocabularies
 
 
@@ -154,6 +162,20 @@ def test_without_top_k_the_contenders_hold_the_winner(settings: Sampling, spread
     for seed in range(4):
         logits = mx.random.normal((1, 40, LARGE), key=mx.random.key(seed)) * spread
         assert Chooser(settings, [seed]).choose(logits, [7], None)[0].tolist() == full_noise(logits, settings, seed, 7)
+
+
+@pytest.mark.parametrize("spread", [0.0, 2.0, 10.0])
+def test_few_others_can_still_win(spread: float) -> None:
+    """N or more of them at most once in 2^N choices."""
+    rows, tokens = 1000, mx.arange(4000)[None, None]
+    scores = mx.random.normal((1, rows, 4000), key=mx.random.key(6)) * spread
+    noise = Noise([3], [0], rows)
+    best = mx.max(scores + noise.gumbel(tokens), axis=-1, keepdims=True)
+    bounds = _bounds(scores, tokens, noise.first, noise.second) + 32 * np.log(2) + 1e-4  # rounding
+    others = np.array(mx.sum(bounds >= best, axis=-1))[0] - 1
+    assert others.min() >= 0, "the winner's own bound is no lower than its score"
+    for least in range(1, 6):
+        assert (others >= least).mean() <= 0.5**least
 
 
 def test_few_allowed_tokens_of_a_large_vocabulary() -> None:
