@@ -14,6 +14,7 @@ Role = Literal["system", "user", "assistant"]
 FinishReason = Literal["stop", "length", "cancelled", "error"]
 Mode = Literal["mtp", "lookup", "draft_model", "plain"]
 Override = Literal["auto", "on", "off"]
+Overflow = Literal["refuse", "roll"]
 DepthSource = Literal["auto", "fixed", "bench"]
 DrafterWish = Literal["mtp", "lookup", "mixed", "draft_model"]
 DraftSource = Literal["mtp_chain", "prompt_lookup", "draft_model"]
@@ -149,6 +150,8 @@ class Request:
     or to the end of the context. `seed` None draws a fresh one. `kv_bits` of 4 or 8 quantises keys and values once
     the conversation holds `kv_quantise_from` tokens; None keeps them as computed. `thinking` asks the model to think
     before it answers, or not to; None leaves that to its template, as it is where the template has no switch for it.
+    `context_limit` is the most tokens that the conversation may have, reply included, where that is less than the
+    model holds. A longer one is refused, or its oldest turns are left out, as `overflow` says.
     """
 
     id: int
@@ -162,6 +165,8 @@ class Request:
     kv_bits: int | None = None
     kv_quantise_from: int = 0
     thinking: bool | None = None
+    context_limit: int | None = None
+    overflow: Overflow = "refuse"
 
     @property
     def kv(self) -> KVQuantisation | None:
@@ -419,6 +424,14 @@ class Snapshot:
 
 
 @dataclass(frozen=True)
+class LeftOut:
+    """What the model did not read of a conversation: its oldest `turns`, which are `tokens` long."""
+
+    turns: int = 0
+    tokens: int = 0
+
+
+@dataclass(frozen=True)
 class Reply:
     """A finished reply and everything that was measured about it.
 
@@ -441,6 +454,7 @@ class Reply:
     notice: str = ""
     opened_thinking: bool = False
     sampling: UsedSampling = UsedSampling()
+    left_out: LeftOut = LeftOut()
 
 
 @dataclass(frozen=True)

@@ -43,6 +43,7 @@ from engine.types import (
 
 if TYPE_CHECKING:
     from engine.decode.conversation import Conversation
+    from engine.model.fitting import ContextLimit
     from engine.model.load import LoadedModel
     from engine.model.text import ChatText
 
@@ -315,12 +316,18 @@ class _Engine:
         from engine.writing import ReplyWriter
 
         writer: ReplyWriter | None = None
+
+        def stopped() -> bool:
+            return self._is_cancelled(request.id)
+
         try:
             if self._model is None or self._text is None:
                 raise _no_model(kept="Your message is kept.")
             decision = decide(self._device, self._model.capability, request.mtp, request.kv)
-            writer = ReplyWriter(request, self._model, self._text, decision, self._emit)
-            reply = writer.run(self._conversation(request.chat), lambda: self._is_cancelled(request.id))
+            writer = ReplyWriter(request, self._model, self._text, decision, self._emit, self._limit(request), stopped)
+            conversation = self._conversation(request.chat)
+            self._make_room(conversation, request, writer.prompt_tokens)
+            reply = writer.run(conversation, stopped)
             self._trim()
             self._emit(Finished(request.id, reply))
         except BaseException as failure:
@@ -331,6 +338,31 @@ class _Engine:
                 raise
         finally:
             self._stopped.discard(request.id)
+
+    def _limit(self, request: Request) -> ContextLimit:
+        """The tightest of what the model holds, what the memory holds beside it, and what the user set."""
+        from engine.memory import context_that_fits
+        from engine.model.fitting import ContextLimit
+
+        assert self._model is not None
+        capability = self._model.capability
+        limits = [
+            ContextLimit(capability.context),
+            ContextLimit(context_that_fits(capability, self._device, request.kv_bits), "memory"),
+        ]
+        if request.context_limit is not None:
+            limits.append(ContextLimit(request.context_limit, "user"))
+        return min(limits, key=lambda limit: limit.tokens)
+
+    def _make_room(self, conversation: Conversation, request: Request, prompt_tokens: int) -> None:
+        """Forget other chats where this one will need their memory, before it is computed."""
+        from engine.memory import LEAST_CONTEXT, memory_available, memory_needed
+
+        assert self._model is not None
+        reply = LEAST_CONTEXT if request.max_tokens < 0 else request.max_tokens
+        need = memory_needed(self._model.capability, self._device, prompt_tokens + reply, request.kv_bits)
+        growth = max(need.chat - conversation.nbytes, 0)
+        self._conversations.trim(memory_available(self._device) - (need.total - need.chat) - growth)
 
     def bench(self, request_id: int) -> None:
         from engine import measure

@@ -6,16 +6,17 @@ the end one `Reply`. It runs on the engine thread; what it emits is plain data.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from engine.decode.conversation import MARK_BYTES, Conversation
 from engine.decode.draft import HistoryDrafter, MtpChain
 from engine.decode.draft_model import DraftModel
-from engine.decode.loop import Task, generate
+from engine.decode.loop import Outcome, Task, generate
 from engine.decode.quantised import require_quantisable
 from engine.decode.sample import Chooser, fresh_seed
+from engine.model.fitting import ContextLimit, fit
 from engine.model.stream import StopStrings, StreamDecoder
 from engine.model.text import ChatText
 from engine.sampling import validated
@@ -118,14 +119,35 @@ class TextOutput:
 class ReplyWriter:
     """Writes one reply and keeps what was measured about it."""
 
-    def __init__(self, request: Request, model: LoadedModel, text: ChatText, decision: Decision, emit: Emit) -> None:
-        """Raises RequestError for sampling values out of range and for a KV quantisation that this model cannot read,
-        ModelError where the chat template fails."""
+    def __init__(
+        self,
+        request: Request,
+        model: LoadedModel,
+        text: ChatText,
+        decision: Decision,
+        emit: Emit,
+        limit: ContextLimit | None = None,
+        cancelled: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """`limit` is the most tokens there is room for, by default what the model holds.
+
+        Raises RequestError for sampling values out of range, for a KV quantisation that this model cannot read and for
+        a conversation that does not fit, ModelError where the chat template fails.
+        """
+        self._limit = limit or ContextLimit(model.capability.context)
         self._id = request.id
         self._model = model
         self._decision = decision
         self._emit = emit
-        self._prompt = text.encode(request.messages, request.thinking)
+        self._prompt, self._left_out = fit(
+            text,
+            request.messages,
+            self._limit,
+            overflow=request.overflow,
+            max_tokens=request.max_tokens,
+            thinking=request.thinking,
+            cancelled=cancelled,
+        )
         self._seed = fresh_seed() if request.seed is None else request.seed & (2**64 - 1)
         used = request.sampling.over(model.defaults)
         sampling = validated(used.values, model.target.vocabulary, model.capability.context)
@@ -133,11 +155,11 @@ class ReplyWriter:
         self._task = Task(
             prompt=self._prompt.tokens,
             turn_end=self._prompt.user_end,
-            chooser=Chooser(sampling, [self._seed]),
+            chooser=Chooser(sampling, [self._seed], self._left_out.tokens),
             depth=decision.depth,
             end_tokens=text.end_ids,
             max_tokens=request.max_tokens,
-            context=model.capability.context,
+            context=self._limit.tokens,
             kv=request.kv,
             lookup=decision.lookup,
         )
@@ -166,8 +188,18 @@ class ReplyWriter:
         finally:  # what was held back is shown after an error too
             self._output.finish()
         reply = self.so_far(outcome.finish_reason)
-        notice = REPEATING if outcome.repeating else ""
+        notice = ". ".join(self._notices(outcome))
         return replace(reply, reused_tokens=outcome.reused, prefill_ms=outcome.prefill_ms, notice=notice)
+
+    def _notices(self, outcome: Outcome) -> Iterator[str]:
+        """What people should know about how the reply came about."""
+        if self._left_out.turns:
+            turns = "the oldest turn" if self._left_out.turns == 1 else f"the oldest {self._left_out.turns} turns"
+            yield f"The model did not read {turns} of this chat ({self._left_out.tokens:,} tokens)"
+        if outcome.repeating:
+            yield REPEATING
+        if outcome.finish_reason == "length" and self.prompt_tokens + len(outcome.tokens) >= self._limit.tokens:
+            yield f"Ended: the chat is full, for {self._limit}"
 
     def so_far(self, reason: FinishReason) -> Reply:
         """The reply as far as it was shown: a round that failed before its text was is left out."""
@@ -177,7 +209,7 @@ class ReplyWriter:
             tokens=tuple(self._output.tokens[: self._output.shown_tokens]),
             finish_reason=reason,
             seed=self._seed,
-            prompt_tokens=len(self._prompt.tokens),
+            prompt_tokens=self.prompt_tokens,
             reused_tokens=0,
             prefill_ms=0.0,
             decode_ms=stats.decode_ms,
@@ -185,7 +217,12 @@ class ReplyWriter:
             decision=self._decision,
             opened_thinking=self._prompt.opened_thinking,
             sampling=self._sampling,
+            left_out=self._left_out,
         )
+
+    @property
+    def prompt_tokens(self) -> int:
+        return len(self._prompt.tokens)
 
     def _show(self, text: str, tokens: int) -> None:
         shown = self._output.shown_tokens

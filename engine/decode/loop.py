@@ -122,7 +122,6 @@ def generate(
         if newest is None:
             outcome.finish_reason = "cancelled"
             return outcome
-        mx.async_eval(newest)
         lookup = conversation.lookup(task.prompt, task.lookup)  # the prompt is indexed while its end is being read
         (first,) = cast(list[int], newest[0].tolist())
         if lookup is not None:
@@ -179,7 +178,9 @@ def _prefill(
             conversation.mark()
         if end == total:
             newest = task.chooser.choose(target.logits(hidden[:, -1:]), [total], _seen(task.chooser, task.prompt, None))
-            mx.eval(newest, conversation.caches.arrays)  # the caches too, or they would keep what the chunk was made of
+            mx.async_eval(
+                newest, conversation.caches.arrays
+            )  # the caches too, or they would keep what the chunk was made of
             return newest
         # Not `hidden`: nobody asks what this chunk says, and a plain target's hidden states are its logits.
         mx.eval(conversation.caches.arrays)

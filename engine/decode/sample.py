@@ -39,12 +39,14 @@ def fresh_seed() -> int:
 class Chooser:
     """Chooses tokens for a batch of replies that share their settings; one seed for each sequence.
 
-    `sampling` has passed `engine.sampling.validated`. The order of what is done with the logits is that of
-    `Sampling`'s own description.
+    `skipped` tokens of the conversation lie before the prompt: a token's position is its place in the conversation, and
+    does not change when the window rolls. `sampling` has passed `engine.sampling.validated`. The order of what is done
+    with the logits is that of `Sampling`'s own description.
     """
 
     sampling: Sampling
     seeds: Sequence[int]
+    skipped: int = 0
 
     @property
     def window(self) -> int:
@@ -56,7 +58,8 @@ class Chooser:
     def choose(self, logits: mx.array, positions: Sequence[int], seen: mx.array | None) -> mx.array:
         """The choice for each row, `[B, T]` int32.
 
-        `logits` is `[B, T, V]`; row t of sequence b is chosen for position `positions[b] + t`. `seen` holds the
+        `logits` is `[B, T, V]`; row t of sequence b is chosen for place `positions[b] + t` of the prompt and what
+        follows it. `seen` holds the
         latest tokens, `[B, window + T - 1]`, NOTHING where there were none yet: row t looks back on
         `seen[:, t : t + window]`, its own prefix. It may be None where `window` is 0.
         """
@@ -64,7 +67,7 @@ class Chooser:
         logits = self.processed(logits, seen)
         if s.temperature == 0:
             return mx.argmax(logits, axis=-1).astype(mx.int32)
-        noise = Noise(self.seeds, positions, logits.shape[1])
+        noise = Noise(self.seeds, [self.skipped + position for position in positions], logits.shape[1])
         if s.top_k:
             scores, ids = _top_k(logits, s.top_k)
             scores = _filtered(scores.astype(mx.float32) / s.temperature, s)

@@ -30,10 +30,10 @@ class ConversationStore:
         self._kept[chat] = known
         return known
 
-    def trim(self, room: int | None = None) -> None:
-        """Forget the conversations unused longest, until what is left fits the budget, and leaves `room` bytes of it
-        where that is given."""
-        while len(self._kept) > 1 and self.nbytes > self.budget - (room or 0):
+    def trim(self, most: int | None = None) -> None:
+        """Forget the conversations unused longest, until what is left fits the budget, and `most` bytes where that is
+        given."""
+        while len(self._kept) > 1 and self.nbytes > (self.budget if most is None else min(self.budget, most)):
             self._kept.popitem(last=False)
 
     def forget(self, chat: str) -> bool:

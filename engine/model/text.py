@@ -92,6 +92,10 @@ class ChatText:
             reader.feed(begun.content)
         return Prompt((*tokens, *said), user_end, reader.thinking, tuple(said))
 
+    def count(self, text: str) -> int:
+        """Tokens of a piece of text by itself."""
+        return len(self._tokenizer.encode(text, add_special_tokens=False))
+
     def decoder(self, begun: Sequence[int] = ()) -> StreamDecoder:
         """A decoder for one reply, which goes on from `begun`; special tokens and `end_ids` are not shown, but for the
         marks of its parts.
