@@ -24,6 +24,7 @@ from typing import Any, Protocol
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from engine.types import (
+    ChatMemory,
     Decision,
     ErrorReport,
     Event,
@@ -61,6 +62,8 @@ class WorkerLike(Protocol):
     def load(self, path: str, head: str | None = None) -> None: ...
     def generate(self, request: Request) -> None: ...
     def stop(self, request_id: int) -> None: ...
+    def forget(self, chat: str) -> None: ...
+    def set_chat_memory(self, budget: int | None) -> None: ...
     def shutdown(self, timeout: float = 5.0) -> Any: ...
     def drain(self) -> Sequence[Event]: ...
 
@@ -90,6 +93,7 @@ class Bridge(QObject):
     rounds = Signal(int, object, object)  # request id, list[RoundStats] of a tick, the latest Snapshot
     finished = Signal(object)  # Finished
     failed = Signal(object)  # Failed
+    chat_memory = Signal(object)  # ChatMemory: what the caches of chats hold
     worker_lost = Signal(object)  # ErrorReport; the model is gone with it
     ticked = Signal()
     """After the signals of every tick: the moment to draw."""
@@ -108,6 +112,7 @@ class Bridge(QObject):
         self._request: int | None = None
         self._loading: str | None = None
         self._loads = 0
+        self._chat_memory: int | None = None
         self._stop_grace_s = stop_grace_s
         self._give_up_at = 0.0
         self._text: list[str] = []
@@ -133,6 +138,8 @@ class Bridge(QObject):
         if self._worker is None:
             self._worker = self._make_worker()
             self._worker.start()
+            if self._chat_memory is not None:
+                self._worker.set_chat_memory(self._chat_memory)
         if not self._timer.isActive():
             self._timer.start(IDLE_TICK_MS if self._state == State.IDLE else TICK_MS)
 
@@ -162,6 +169,17 @@ class Bridge(QObject):
         self._enter(State.STOPPING)
         self._give_up_at = time.monotonic() + self._stop_grace_s
         self._worker.stop(self._request)
+
+    def forget(self, chat: str) -> None:
+        """Free what the engine remembers of a chat that is gone."""
+        if self._worker is not None:
+            self._worker.forget(chat)
+
+    def set_chat_memory(self, budget: int | None) -> None:
+        """Bytes that recent chats may keep in memory; None lets the engine choose. Holds for later workers too."""
+        self._chat_memory = budget
+        if self._worker is not None:
+            self._worker.set_chat_memory(budget)
 
     def shutdown(self, timeout: float = 5.0) -> None:
         """Stop the reply and the worker, and wait for both, at most `timeout` seconds. The reply's end is handed on."""
@@ -215,6 +233,8 @@ class Bridge(QObject):
                 self._take_end_of_load(event)
             case Unloaded():
                 self.unloaded.emit(event)
+            case ChatMemory():
+                self.chat_memory.emit(event)
             case WorkerStopped(error=error):
                 self._lose(
                     error

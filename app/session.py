@@ -21,6 +21,7 @@ from app.settings import GUIDE, Settings
 from app.shelf import Shelf
 from app.speed import SpeedLog
 from engine.types import (
+    ChatMemory,
     Decision,
     ErrorReport,
     Failed,
@@ -29,6 +30,7 @@ from engine.types import (
     LoadProgress,
     ModelInfo,
     MtpWish,
+    Overflow,
     PrefillProgress,
     Reply,
     Request,
@@ -74,6 +76,7 @@ class Session(QObject):
     model_changed = Signal()  # another model, or none
     wish_changed = Signal()  # the MTP override
     thinking_changed = Signal()  # whether the model is to think before it answers
+    room_changed = Signal()  # memory for chats and what they hold, the context, what happens to a full chat
     speed_changed = Signal()  # new numbers in `speed`
     load_failed = Signal(object, object)  # Chat, ErrorReport: shown where the model was asked for
     message_wanted = Signal(object, object)  # Turn, Answer or None: bring it into sight
@@ -98,6 +101,7 @@ class Session(QObject):
         self.writing: Writing | None = None
         self._asked_for_model_in = self.current
         self._load_when_idle: str | None = None
+        self.chat_memory: ChatMemory | None = None
         self._ids = itertools.count(1)
         self._speeds: dict[str, SpeedLog] = {}
 
@@ -112,7 +116,9 @@ class Session(QObject):
         bridge.rounds.connect(self._on_rounds)
         bridge.finished.connect(self._on_finished)
         bridge.failed.connect(self._on_failed)
+        bridge.chat_memory.connect(self._on_chat_memory)
         bridge.worker_lost.connect(self._on_worker_lost)
+        bridge.set_chat_memory(settings.chat_memory)
         self.shelf.changed.connect(self.chats_changed)
         self.shelf.told.connect(self.notice)
 
@@ -188,6 +194,7 @@ class Session(QObject):
         if self.writing is not None and self.writing.chat is chat:
             self.stop()
         self.shelf.remove(chat)
+        self.bridge.forget(chat.id)
         if chat is self.current:
             self.show_chat(self.chats[0] if self.chats else self.shelf.empty())
         if not chat.is_empty:
@@ -322,6 +329,41 @@ class Session(QObject):
         self._save()
         self.thinking_changed.emit()
 
+    @property
+    def context_limit(self) -> int | None:
+        """The most tokens that a chat may have with this model, None where nobody set a limit."""
+        return self.settings.context_limits.get(self.model_path)
+
+    def set_context_limit(self, limit: int | None) -> None:
+        """Take the limit from the next reply on, and keep it for this model."""
+        self.settings.context_limits.pop(self.model_path, None)
+        if limit is not None:
+            self.settings.context_limits[self.model_path] = limit
+        self._save()
+        self.room_changed.emit()
+
+    def set_overflow(self, overflow: Overflow) -> None:
+        """What happens from the next reply on to a chat that is longer than its context."""
+        self.settings.overflow = overflow
+        self._save()
+        self.room_changed.emit()
+
+    def leave_out_oldest(self) -> bool:
+        """Ask the last question once more, without the turns for which there is no room, and so from now on."""
+        self.set_overflow("roll")
+        return self.regenerate()
+
+    def set_chat_memory(self, budget: int | None) -> None:
+        """Bytes that recent chats may keep in memory; None lets the engine choose."""
+        self.settings.chat_memory = budget
+        self.bridge.set_chat_memory(budget)
+        self._save()
+        self.room_changed.emit()
+
+    def _on_chat_memory(self, memory: ChatMemory) -> None:
+        self.chat_memory = memory
+        self.room_changed.emit()
+
     def _save(self) -> None:
         if not self.settings.save():
             self.notice.emit("Settings could not be saved. They hold until you quit.")
@@ -430,6 +472,8 @@ class Session(QObject):
                 max_tokens=-1 if chat.max_tokens is None else chat.max_tokens,
                 mtp=self.wish,
                 thinking=thinking,
+                context_limit=self.context_limit,
+                overflow=self.settings.overflow,
             )
         )
 

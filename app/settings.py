@@ -12,10 +12,10 @@ import math
 import os
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from app.theme import APPEARANCES, TEXT_SCALES, Appearance
-from engine.types import MAX_DEPTH, Capability, MtpWish
+from engine.types import MAX_DEPTH, Capability, MtpWish, Overflow
 
 log = logging.getLogger(__name__)
 
@@ -49,6 +49,13 @@ class Settings:
     """Model path -> MTP override."""
     thinking: dict[str, bool] = field(default_factory=dict)
     """Model path -> whether it is to think before it answers, where that was chosen."""
+
+    chat_memory: int | None = None
+    """Bytes that recent chats may keep in memory; None lets the engine choose."""
+    context_limits: dict[str, int] = field(default_factory=dict)
+    """Model path -> most tokens of a chat."""
+    overflow: Overflow = "refuse"
+    """What happens to a chat that is longer than its context."""
 
     def __post_init__(self) -> None:
         self.path: Path | None = None
@@ -87,6 +94,13 @@ class Settings:
         wishes = data.get("wishes")
         if isinstance(wishes, dict):
             self.wishes = {path: wish for path, entry in wishes.items() if (wish := _kept_wish(entry))}
+        if _is_whole(data.get("chat_memory")):
+            self.chat_memory = data["chat_memory"]
+        limits = data.get("context_limits")
+        if isinstance(limits, dict):
+            self.context_limits = {path: limit for path, limit in limits.items() if _is_whole(limit) and limit}
+        if data.get("overflow") in get_args(Overflow):
+            self.overflow = data["overflow"]
         thinking = data.get("thinking")
         if isinstance(thinking, dict):
             self.thinking = {path: chosen for path, chosen in thinking.items() if isinstance(chosen, bool)}
@@ -127,6 +141,10 @@ class Settings:
         if path != GUIDE:
             rest = [entry for entry in self.recent_models if entry != path]
             self.recent_models = [path, *rest][:RECENT_MODELS]
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
 def identity(capability: Capability) -> str:

@@ -36,9 +36,10 @@ def open_link(address: str) -> None:
         QDesktopServices.openUrl(url)
 
 
-def _too_long(answer: Answer) -> bool:
-    """Whether the question did not fit: then another try would end alike."""
-    return answer.error is not None and answer.error.code == "prompt_too_long"
+def _way_on(answer: Answer) -> str:
+    """What the card of a failed answer offers. Where the chat did not fit, another try would end alike."""
+    ways = {"prompt_too_long": "Edit message", "chat_full": "Leave out the oldest turns"}
+    return ways.get(answer.error.code if answer.error is not None else "", "Try again")
 
 
 class StatusLine(QWidget):
@@ -172,14 +173,17 @@ class ChatView(QWidget):
         view.finish(answer.reply, answer.speed_up)
         latest = turn.latest or answer
         if latest.outcome == "failed":
-            view.mark("failed", latest.error, "Edit message" if _too_long(latest) else "Try again")
+            view.mark("failed", latest.error, _way_on(latest))
         elif answer.outcome == "stopped":
             view.mark("stopped")
 
     def _act_on_failure(self) -> None:
         turns = self._session.current.turns
-        if turns and turns[-1].latest is not None and _too_long(turns[-1].latest):
+        way = _way_on(turns[-1].latest) if turns and turns[-1].latest is not None else ""
+        if way == "Edit message":
             self.edit_last()
+        elif way == "Leave out the oldest turns":
+            self._session.leave_out_oldest()
         else:
             self.regenerate()
 
@@ -215,6 +219,8 @@ class ChatView(QWidget):
         answer = turn.shown
         if self._shows(chat) and answer is not None:
             self._end(self._replies[turn], turn, answer)
+            if _way_on(turn.latest or answer) == "Edit message" and not self.composer.text.strip():
+                self.edit_last()  # what does not fit goes back to where it can be shortened
         self._announce("Reply finished")
 
     def _on_load_failed(self, chat: Chat, error: ErrorReport) -> None:

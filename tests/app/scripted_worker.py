@@ -6,6 +6,7 @@ It runs no thread: a command only notes itself, and the test puts events on the 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from engine.policy import decide
 from engine.types import (
@@ -78,6 +79,8 @@ class ScriptedWorker:
         self.loads: list[str] = []
         self.requests: list[Request] = []
         self.stops: list[int] = []
+        self.forgotten: list[str] = []
+        self.budgets: list[int | None] = []
         self.was_started = False
         self.was_shut_down = False
 
@@ -92,6 +95,12 @@ class ScriptedWorker:
 
     def stop(self, request_id: int) -> None:
         self.stops.append(request_id)
+
+    def forget(self, chat: str) -> None:
+        self.forgotten.append(chat)
+
+    def set_chat_memory(self, budget: int | None) -> None:
+        self.budgets.append(budget)
 
     def shutdown(self, timeout: float = 5.0) -> bool:
         self.was_shut_down = True
@@ -165,8 +174,9 @@ class ScriptedWorker:
         mode: Mode = "mtp",
         depth: int = 2,
         reason: FinishReason = "stop",
+        **said: Any,
     ) -> None:
-        """The last request is done."""
+        """The last request is done; `said` are other fields of its reply."""
         stats = stats or Snapshot()
         self.say(
             Finished(
@@ -183,12 +193,13 @@ class ScriptedWorker:
                     stats=stats,
                     decision=decision(mode, depth),
                     sampling=self.requests[-1].sampling.over(model_info().defaults),
+                    **said,
                 ),
             )
         )
 
-    def reply(self, text: str, *, mode: Mode = "mtp", rounds: int = 20, ms: float = 100.0) -> None:
+    def reply(self, text: str, *, mode: Mode = "mtp", rounds: int = 20, ms: float = 100.0, **said: Any) -> None:
         """A whole reply to the last request."""
         self.begin(mode)
         stats = self.write(text, rounds=rounds, tokens_per_round=2 if mode == "mtp" else 1, ms=ms)
-        self.finish(text, stats, mode=mode)
+        self.finish(text, stats, mode=mode, **said)

@@ -7,7 +7,8 @@ from pytestqt.qtbot import QtBot
 from app.bridge import Bridge
 from app.session import Session
 from app.settings import Settings
-from app.views.sampling import MAX_TOKENS, SAMPLING, SEED, NumberField, SamplingPanel
+from app.views.number_field import NumberField
+from app.views.sampling import MAX_TOKENS, SAMPLING, SEED, SamplingPanel
 from engine.types import SamplingChoice
 from tests.app.scripted_worker import ScriptedWorker, model_info
 

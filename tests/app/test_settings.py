@@ -27,6 +27,8 @@ def test_everything_comes_back(file: Path) -> None:
     settings.sidebar = settings.inspector = False
     settings.used_model("/models/a")
     settings.keep_wish("/models/a", A, MtpWish("on", 3))
+    settings.chat_memory, settings.overflow = 1_500_000_000, "roll"
+    settings.context_limits = {"/models/a": 8192}
     assert settings.save()
     assert Settings.load(file) == settings
 
@@ -56,6 +58,11 @@ def test_a_damaged_file_gives_the_defaults(file: Path, text: str) -> None:
         ("wishes", {"/a": {"override": "sometimes"}}),
         ("thinking", {"/a": "yes", "/b": 1}),
         ("thinking", [True]),
+        ("chat_memory", "much"),
+        ("chat_memory", -1),
+        ("overflow", "explode"),
+        ("context_limits", {"/a": 0, "/b": True, "/c": "all"}),
+        ("context_limits", [1]),
         ("unknown", 1),
     ],
 )

@@ -1,0 +1,112 @@
+"""Room for chats: the context, a chat that is full, the memory that recent chats may keep."""
+
+from __future__ import annotations
+
+from PySide6.QtWidgets import QLabel
+
+from app.settings import Settings
+from app.views.room import RoomSection, memory_words
+from engine.types import ChatMemory, ErrorReport, Failed, LeftOut
+from tests.app.house import House
+
+FULL = ErrorReport("chat_full", "This chat has 5,012 tokens, and the model holds 4,096, the reply included.")
+TOO_LONG = ErrorReport("prompt_too_long", "This message has 40,960 tokens, and the model holds 4,096.")
+
+
+def room(house: House) -> RoomSection:
+    return house.window.inspector.sampling.room
+
+
+def test_k08_a_limit_is_kept_for_its_model_and_goes_with_every_message(house: House) -> None:
+    house.load()
+    section = room(house)
+    assert section.limit.placeholderText() == "4,096 from the model"
+    section.limit.setText("2000")
+    section.limit.editingFinished.emit()
+    house.send("hello")
+    assert house.worker.requests[-1].context_limit == 2000
+    assert house.settings.context_limits == {house.session.model_path: 2000}
+    section.limit.setText("")
+    section.limit.editingFinished.emit()
+    assert house.settings.context_limits == {}
+
+
+def test_k03_the_memory_for_chats_is_shown_and_can_be_changed(house: House) -> None:
+    house.load()
+    section = room(house)
+    house.worker.say(ChatMemory(3, 412_000_000, 2_000_000_000))
+    house.tick()
+    assert "0.4 GB in use." in section.used.text()
+    assert section.memory.placeholderText() == "2.0 automatic"
+    section.memory.setText("1,5")
+    section.memory.editingFinished.emit()
+    assert house.settings.chat_memory == 1_500_000_000
+    assert house.worker.budgets[-1] == 1_500_000_000
+
+
+def test_the_memory_that_was_set_holds_for_the_next_worker_too(house: House) -> None:
+    house.session.set_chat_memory(700_000_000)
+    house.bridge._worker = None  # it was lost
+    house.bridge.start()
+    assert house.worker.budgets[-1] == 700_000_000
+
+
+def test_k03_a_chat_that_is_deleted_is_freed_at_once(house: House) -> None:
+    house.load()
+    house.exchange("hello", "An answer.")
+    gone = house.session.current
+    house.session.remove_chat(gone)
+    assert house.worker.forgotten == [gone.id]
+
+
+def test_k11_a_full_chat_offers_to_leave_out_its_oldest_turns_and_goes_on(house: House) -> None:
+    house.load()
+    house.exchange("first", "An answer.")
+    house.send("second")
+    house.worker.say(Failed(house.worker.last_id, FULL, None))
+    house.tick()
+    (card,) = house.cards
+    assert card.button is not None
+    assert card.button.text() == "Leave out the oldest turns"
+    card.button.click()
+    asked = house.worker.requests[-1]
+    assert (asked.overflow, asked.messages[-1].content) == ("roll", "second")
+    assert room(house).full.value == "roll", "it can be taken back there"
+    house.send("third")
+    house.session.set_overflow("refuse")
+    assert Settings().overflow == "refuse"
+
+
+def test_k12_a_message_that_is_too_long_goes_back_to_the_field_with_its_count(house: House) -> None:
+    house.load()
+    house.send("a book")
+    house.worker.say(Failed(house.worker.last_id, TOO_LONG, None))
+    house.tick()
+    (card,) = house.cards
+    assert "40,960 tokens" in card.accessibleName()
+    assert house.draft == "a book"
+    assert house.status == "Editing your last message"
+
+
+def test_k12_what_was_typed_meanwhile_stays(house: House) -> None:
+    house.load()
+    house.send("a book")
+    house.type("another thought")
+    house.worker.say(Failed(house.worker.last_id, TOO_LONG, None))
+    house.tick()
+    assert house.draft == "another thought"
+
+
+def test_sizes_are_said_as_people_read_them() -> None:
+    assert [memory_words(count) for count in (0, 400_000, 67_000_000, 3_400_000_000)] == [
+        *("0.0 MB", "0.4 MB", "67 MB", "3.4 GB")
+    ]
+
+
+def test_k09_what_was_left_out_is_a_line_under_the_reply(house: House) -> None:
+    house.load()
+    house.send("go on")
+    line = "The model did not read the oldest 2 turns of this chat (1,203 tokens)"
+    house.worker.reply("Yes.", notice=line, left_out=LeftOut(2, 1203))
+    house.tick()
+    assert line in [label.text() for label in house.replies[-1].findChildren(QLabel)]
