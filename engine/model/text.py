@@ -51,6 +51,9 @@ class ChatText:
         self.always_thinks: bool = self._template.always_thinks
         self.stop: tuple[str, ...] = () if self.has_template else ("\nUser:",)
         self._added = {id: token.content for id, token in tokenizer.added_tokens_decoder.items()}
+        self._tags = {id: tag for id, tag in self._added.items() if tag in THOUGHTS or tag in THOUGHTS.values()}
+        # What stands before such a token is encoded as if nothing followed.
+        self._parting = {id for id, token in tokenizer.added_tokens_decoder.items() if not token.lstrip}
         special = {id for id, token in tokenizer.added_tokens_decoder.items() if token.special}
         self._any_token = _inside(self._added.values())
         self._hidden_tokens = _inside({self._added[id] for id in special} - MARKS)
@@ -83,8 +86,7 @@ class ChatText:
         page = _Page([self._words(turn) for turn in turns], [turn.role for turn in turns])
         kept = self._replies_kept(turns, page, thinking)
         tokens, text = self._tokens(page, kept, thinking, generation_prompt=True)
-        before, _ = self._tokens(page, kept, thinking, generation_prompt=False)
-        user_end = len(before) if len(before) < len(tokens) and tokens[: len(before)] == before else 0
+        user_end = self._user_end(page, kept, thinking, tokens, text)
         reader = ReplyReader(opened=_opens_thought(text))
         said: list[int] = []
         if begun is not None:
@@ -139,8 +141,8 @@ class ChatText:
         ids = list(turn.tokens)
         while ids and ids[-1] in self.end_ids:
             ids.pop()
-        tags = [tag for id in ids if (tag := self._added.get(id)) in THOUGHTS or tag in THOUGHTS.values()]
-        return [] if tags and tags[-1] in THOUGHTS and not _is_open(turn) else ids
+        last = next((self._tags[id] for id in reversed(ids) if id in self._tags), "")
+        return [] if last in THOUGHTS and not _is_open(turn) else ids
 
     def _replies_kept(self, turns: list[Message], page: _Page, thinking: bool | None) -> dict[int, list[int]]:
         """Which turns (by index) can go in as ids: as many as the template writes word for word.
@@ -168,6 +170,17 @@ class ChatText:
         for piece in page.pieces(text):
             tokens += kept[piece] if isinstance(piece, int) else self._ids([piece])
         return tokens, text
+
+    def _user_end(
+        self, page: _Page, kept: dict[int, list[int]], thinking: bool | None, tokens: list[int], text: str
+    ) -> int:
+        """Where the generation prompt begins in `tokens`, the ids of `text`; 0 where that is not certain."""
+        without = self._template.render(page.written(kept), generation_prompt=False, thinking=thinking)
+        last = self._ids([text[len(without) :]]) if text.startswith(without) else []
+        if last and last[0] in self._parting and tokens[-len(last) :] == last:
+            return len(tokens) - len(last)  # which saves a long chat from being encoded twice
+        before, _ = self._tokens(page, kept, thinking, generation_prompt=False)
+        return len(before) if len(before) < len(tokens) and tokens[: len(before)] == before else 0
 
     def _ids(self, pieces: Iterable[str]) -> list[int]:
         return [id for piece in pieces for id in self._tokenizer.encode(piece, add_special_tokens=False)]

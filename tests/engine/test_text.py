@@ -62,6 +62,24 @@ def test_the_end_of_the_user_turn_lies_before_the_generation_prompt() -> None:
     assert spelled(prompt.tokens[: prompt.user_end]) == "<|im_start|>user\nhello<|im_end|>\n"
 
 
+@pytest.mark.parametrize(
+    "asks",
+    ["<|im_start|>assistant\n", "assistant:", "\n<|im_start|>", " <think>\n"],
+    ids=["control token", "words", "line end", "space"],
+)
+def test_what_stands_before_the_end_of_the_user_turn_does_not_depend_on_what_follows(asks: str) -> None:
+    template = CHATML.replace("<|im_start|>assistant\n' }}{% endif", f"{asks}' }}}}{{% endif")
+    text = chat_text(template)
+    prompt = text.encode([user("hello")])
+    longer = text.encode([user("hello"), reply("the capital"), user("more")])
+    assert spelled(prompt.tokens) == f"<|im_start|>user\nhello<|im_end|>\n{asks}"
+    if prompt.user_end:
+        assert spelled(prompt.tokens[: prompt.user_end]) == "<|im_start|>user\nhello<|im_end|>\n"
+        assert longer.tokens[: prompt.user_end] == prompt.tokens[: prompt.user_end]
+    if asks.startswith("<"):
+        assert prompt.user_end
+
+
 def test_the_end_of_the_user_turn_is_unknown_when_the_template_has_no_generation_prompt() -> None:
     assert chat_text(CHATML.partition("{% if add")[0]).encode([user("hello")]).user_end == 0
 
