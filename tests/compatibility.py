@@ -26,7 +26,7 @@ from engine.decode.state import StateCache
 from engine.errors import EngineError
 from engine.model import qwen
 from engine.model.capability import inspect
-from engine.model.families import FAMILIES, UNDRIVEN
+from engine.model.families import FAMILIES, OWN_CACHES, UNDRIVEN
 from engine.model.load import LoadedModel, load
 from engine.model.mla import ABSORBED_ROWS
 from engine.types import KVQuantisation
@@ -271,6 +271,8 @@ def page() -> str:
         for undriven in UNDRIVEN:
             for model_type in undriven.model_types:
                 refused.append([undriven.name, model_type, undriven_code(folder, model_type)])
+        for model_type in sorted(OWN_CACHES - {name for undriven in UNDRIVEN for name in undriven.model_types}):
+            refused.append(["a cache of its own", model_type, undriven_code(folder, model_type)])
         refused.append(["any", "with a cache that cannot be taken back exactly", f"`{strange_cache(folder)}`"])
     titles = ["family", "caches", *COLUMNS]
     return "\n".join(

@@ -17,7 +17,7 @@ from typing import Any
 from engine.errors import ModelError
 from engine.model import fingerprint
 from engine.model.cache_shape import cache_shape
-from engine.model.families import PLAIN, Family, family_of, known_to_mlx_lm, undriven_of
+from engine.model.families import LOADED_AS, OWN_CACHES, PLAIN, Family, family_of, known_to_mlx_lm, undriven_of
 from engine.model.head_files import (
     EMBEDDED,
     HeadError,
@@ -57,7 +57,7 @@ def inspect(folder: Path, head: Path | None = None) -> Capability:
 
     Raises ModelError with one of the codes folder_missing, not_a_folder, no_config, malformed_config, no_weights,
     pickle_weights, shard_missing, truncated_weights, malformed_weights, unreadable_file, no_tokenizer,
-    remote_code_refused, unsupported_model, head_missing.
+    remote_code_refused, unsupported_model, unsupported_cache, head_missing.
     """
     files = read_folder(folder)
     try:
@@ -89,6 +89,7 @@ def _read_folder(folder: Path) -> ModelFiles:
         )
     config = read_config(folder)
     _refuse_remote_code(config)
+    _refuse_own_cache(config)
     files = weight_files(folder)
     target = [tensor for file in files for tensor in read_header(file)]
     if not any(next(folder.glob(pattern), None) for pattern in TOKENIZERS):
@@ -283,6 +284,21 @@ def _refuse_remote_code(config: Mapping[str, Any]) -> None:
             else f"Foreword does not know models of the kind “{model_type}”.",
             next_step="Choose another model, or look for an update of Foreword.",
         )
+
+
+def _refuse_own_cache(config: Mapping[str, Any]) -> None:
+    if LOADED_AS.get(config["model_type"], config["model_type"]) in OWN_CACHES:
+        raise unsupported_cache(f"model_type {config['model_type']!r}")
+
+
+def unsupported_cache(detail: str) -> ModelError:
+    """The refusal of a model that keeps what cannot be taken back exactly."""
+    return ModelError(
+        "unsupported_cache",
+        "Foreword cannot run this kind of model yet: it remembers a conversation in a way of its own.",
+        next_step="Choose another model.",
+        detail=detail,
+    )
 
 
 def _unreadable(path: Path, error: OSError) -> ModelError:

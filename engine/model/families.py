@@ -276,6 +276,10 @@ LOADED_AS = {
     "deepseek_v41_text": "deepseek_v41",
 }
 
+OWN_CACHES = frozenset({"afm7", "deepseek_v41", "gemma3n", "llama4"})
+"""mlx-lm's models that remember a conversation in a way of their own, which cannot be taken back exactly. Any other is
+found out when it is loaded (`PlainTarget`)."""
+
 PLAIN = "plain"
 """The family name of models that mlx-lm loads and whose head, if any, has no entry here."""
 

@@ -12,6 +12,7 @@ from engine.decode.cache import Cache, CacheSet, KVCache
 from engine.decode.rotating import RotatingKVCache
 from engine.decode.state import StateCache
 from engine.errors import ModelError
+from engine.model.capability import unsupported_cache
 from engine.model.tensor_files import DOWNLOAD_AGAIN
 
 
@@ -33,7 +34,7 @@ class PlainTarget:
         self.cache_kinds = tuple(sorted(set(_kinds(self._own))))
         """Of "kv", "rotating_kv" and "state", those that the model has."""
         if strange := {kind for kind in self.cache_kinds if kind not in KINDS.values()}:
-            raise _unsupported_cache(f"model_type {model_type!r} uses {', '.join(sorted(strange))}")
+            raise unsupported_cache(f"model_type {model_type!r} uses {', '.join(sorted(strange))}")
         self._stateful = KINDS[stock.ArraysCache] in self.cache_kinds
         # Two rows on trial, never evaluated: enough to meet every request that the model makes of its caches.
         try:
@@ -42,7 +43,7 @@ class PlainTarget:
             if any(array is None for state in _states(caches) for array in state.cache):
                 raise AttributeError("a state that its layer does not keep")
         except (NotImplementedError, AttributeError) as error:
-            raise _unsupported_cache(f"model_type {model_type!r}: {error}") from error
+            raise unsupported_cache(f"model_type {model_type!r}: {error}") from error
         except Exception as error:  # whatever a family's code raises: the model cannot run
             raise ModelError(
                 "load_failed",
@@ -97,12 +98,3 @@ def _states(caches: CacheSet) -> Iterable[StateCache]:
             yield from _states(layer)
         elif isinstance(layer, StateCache):
             yield layer
-
-
-def _unsupported_cache(detail: str) -> ModelError:
-    return ModelError(
-        "unsupported_cache",
-        "Foreword cannot run this kind of model yet: it remembers a conversation in a way of its own.",
-        next_step="Choose another model.",
-        detail=detail,
-    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import json
 import math
@@ -18,7 +19,7 @@ from hypothesis import strategies as st
 
 from engine.errors import ModelError
 from engine.model.capability import inspect
-from engine.model.families import FAMILIES, LOADED_AS, UNDRIVEN, known_to_mlx_lm
+from engine.model.families import FAMILIES, LOADED_AS, OWN_CACHES, UNDRIVEN, known_to_mlx_lm
 from tests.engine import folders
 from tests.engine.folders import (
     DENSE,
@@ -597,6 +598,52 @@ def test_mlx_lm_has_the_models_that_the_registry_builds_on() -> None:
     assert all(known_to_mlx_lm(family.name) for family in FAMILIES)
     assert known_to_mlx_lm("mistral")
     assert not known_to_mlx_lm("brand_new")
+
+
+def made_caches(module: Path) -> set[str]:
+    """The classes of cache that one of mlx-lm's modules makes for its model."""
+    makers = [
+        node
+        for node in ast.walk(ast.parse(module.read_text()))
+        if isinstance(node, ast.FunctionDef) and node.name == "make_cache"
+    ]
+    calls = [node.func for maker in makers for node in ast.walk(maker) if isinstance(node, ast.Call)]
+    return {call.id for call in calls if isinstance(call, ast.Name) and call.id.endswith("Cache")}
+
+
+def test_the_registry_names_the_models_of_mlx_lm_with_a_cache_of_their_own() -> None:
+    """Those that make one without an exact counterpart, or ask a cache for all it holds without adding to it."""
+    from mlx_lm import models
+
+    from engine.model.plain import KINDS
+
+    counterparts = {kind.__name__ for kind in KINDS} | {"CacheList"}
+    own = {
+        module.stem
+        for module in Path(models.__path__[0]).glob("*.py")
+        if module.stem != "cache" and (made_caches(module) - counterparts or ".keys_and_values()" in module.read_text())
+    }
+    assert own == OWN_CACHES
+
+
+@pytest.mark.parametrize("model_type", ["llama4", "deepseek_v41_text"])
+def test_a_cache_that_cannot_be_taken_back_is_refused_before_anything_is_loaded(
+    tmp_path: Path, model_type: str
+) -> None:
+    assert code_of(write_folder(tmp_path / "m", model_type=model_type)) == "unsupported_cache"
+
+
+def test_latent_attention_may_do_without_a_rank_for_its_queries() -> None:
+    """As in DeepSeek-V2-Lite: one projection in place of two and the norm between them."""
+    family = next(family for family in FAMILIES if family.name == "deepseek_v3")
+    sizes = {"num_attention_heads": 2, "qk_nope_head_dim": 16, "qk_rope_head_dim": 8, "v_head_dim": 32}
+    config = folders.TEXT_CONFIG | sizes | {"kv_lora_rank": 40, "n_routed_experts": 4, "moe_intermediate_size": 32}
+    contract = family.contract(config | {"q_lora_rank": None})
+    assert contract["self_attn.q_proj.weight"][1] == (2 * 24, 64)
+    assert not [key for key in contract if "q_a_" in key or "q_b_" in key]
+    ranked = family.contract(config | {"q_lora_rank": 24})
+    assert ranked["self_attn.q_b_proj.weight"][1] == (2 * 24, 24)
+    assert "self_attn.q_proj.weight" not in ranked
 
 
 def test_no_model_type_belongs_to_two_families() -> None:

@@ -369,6 +369,29 @@ def test_sequences_of_different_lengths_do_not_see_each_other(
     assert mx.allclose(both[1], alone[1][1:3], atol=1e-4)
 
 
+@pytest.mark.parametrize("family", LATENT)
+def test_queries_without_a_rank_of_their_own_draft_too(tmp_path: Path, family: str) -> None:
+    """As in DeepSeek-V2-Lite: one projection in the place of two."""
+    folder = build(tmp_path, family)
+    stored = mx.load(str(folder / "model.safetensors"))
+    assert isinstance(stored, dict)
+    key = mx.random.key(3)
+    for name in [name for name in stored if name.endswith("q_a_proj.weight")]:
+        attention, (key, used) = name.removesuffix("q_a_proj.weight"), mx.random.split(key)
+        rows = stored[f"{attention}q_b_proj.weight"].shape[0]
+        stored[f"{attention}q_proj.weight"] = mx.random.normal((rows, 64), key=used) / 4
+        for part in ("q_a_proj", "q_a_layernorm", "q_b_proj"):
+            del stored[f"{attention}{part}.weight"]
+    mx.save_safetensors(str(folder / "model.safetensors"), dict(stored))
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"q_lora_rank": None}))
+    writer = FamilyWriter(folder)
+    assert writer.model.capability.refusal is None
+    drafted = writer.write(2, Sampling(), max_tokens=40)
+    assert_plain_decodings(writer, writer.prompt, writer.write(0, Sampling(), max_tokens=40).tokens, drafted.tokens)
+    assert {stats.accepted for stats in drafted.rounds} == {0, 1, 2}
+
+
 # ---------------------------------------------------------------- states from before the last norm, sliding windows
 
 
