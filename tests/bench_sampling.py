@@ -1,6 +1,6 @@
 """What choosing costs beside the model's own work: a measurement, no test.
 
-Times one plain step of a model of 370 million parameters in float32 with OpenBLAS (`bench_openblas.py` says why), and
+Times one plain step of a model of 350 million parameters in float32 with OpenBLAS (`bench_openblas.py` says why), and
 in turn with it the choice for the rows of a verify over a large vocabulary, for each of some settings. Prints what each
 adds to a step. Leaves with 1 where a setting that is bounded by top-k adds more than `WANTED`.
 
@@ -45,7 +45,7 @@ def main() -> int:
 
     mx.set_default_device(mx.cpu)
     with tempfile.TemporaryDirectory() as folder:
-        build(Path(folder), shape=SHAPES["370m"], head="none")
+        build(Path(folder), shape=SHAPES["350m"], head="none")
         model = load(Path(folder), None, lambda stage, fraction: None)
     target = model.target
     caches = target.make_caches()
