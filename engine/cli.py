@@ -22,6 +22,7 @@ from engine.types import (
     MAX_DEPTH,
     DrafterWish,
     ErrorReport,
+    Evidence,
     HeadInfo,
     Message,
     ModelInfo,
@@ -108,6 +109,15 @@ def _parser() -> argparse.ArgumentParser:
         "--drafter", metavar="mtp|lookup|mixed|MODEL", type=_drafter, default=_drafter("mtp"), help=DRAFTER
     )
     inspect.add_argument("--json", action="store_true", help="print the capability and the receipt as one JSON object")
+
+    measure = commands.add_parser(
+        "measure",
+        help="find out what reading ahead is worth for a model on this machine, and remember it (a minute)",
+    )
+    measure.set_defaults(run=_measure)
+    measure.add_argument("model", metavar="MODEL", help=model)
+    measure.add_argument("--head", metavar="PATH", help="a file or folder with the model's MTP head, if shipped apart")
+    measure.add_argument("--json", action="store_true", help="print what was found as one JSON object")
 
     bench = commands.add_parser(
         "bench",
@@ -332,6 +342,24 @@ def _inspect(args: argparse.Namespace) -> int:
     return 0 if found.error is None else 1
 
 
+def _measure(args: argparse.Namespace) -> int:
+    """Measure a model. 1 where nothing came of it."""
+    from engine.evidence import speedups, to_json
+
+    with Engine() as engine:
+        engine.load(args.model, args.head)
+        measured = engine.measure()
+    found = measured.evidence
+    if args.json:
+        figures = {} if found is None else {**to_json(found), "speedups": speedups(found)}
+        print(json.dumps({"sentence": measured.sentence, **figures}, indent=2))
+    else:
+        if found is not None:
+            print(f"{evidence_table(found)}\n")
+        print(measured.sentence)
+    return 0 if found is not None else 1
+
+
 def _bench(args: argparse.Namespace) -> int:
     from engine.bench.command import bench_case, bench_edition
 
@@ -419,6 +447,21 @@ def inspection_table(found: Inspection) -> str:
         lines.append(("Depth", f"{decision.depth} draft{'' if decision.depth == 1 else 's'} a round"))
     width = max(len(name) for name, _ in lines)
     return "\n".join(f"{name:<{width}}  {words}" for name, words in lines)
+
+
+def evidence_table(found: Evidence) -> str:
+    """What was measured, in tokens/s: a line for plain decoding and for each depth, a column for each kind of text."""
+    columns = [("", *(f"{prompt.prompt} ({prompt.context:,})" for prompt in found.prompts))]
+    columns += [("plain", *(f"{1000 / prompt.plain_ms.median:.1f}" for prompt in found.prompts))]
+    for depths in zip(*(prompt.depths for prompt in found.prompts), strict=True):
+        cells = (
+            f"{1000 / each.ms_per_token.median:.1f} ({prompt.plain_ms.median / each.ms_per_token.median:.2f} x)"
+            for each, prompt in zip(depths, found.prompts, strict=True)
+        )
+        columns.append((f"K = {depths[0].depth}", *cells))
+    widths = [max(map(len, column)) for column in zip(*columns, strict=True)]
+    lines = ("  ".join(f"{cell:>{width}}" for cell, width in zip(row, widths, strict=True)) for row in columns)
+    return "\n".join(["tok/s behind so many tokens of context:", *lines])
 
 
 def head_words(head: HeadInfo) -> str:

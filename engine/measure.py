@@ -1,48 +1,71 @@
-"""Times a loaded model on this machine: plain against drafting, and what the parts of a round cost.
+"""What reading ahead is worth on this machine: plain decoding against each depth, on the model as it is loaded.
 
-Speeds drift with heat and with whatever else the machine does, so nothing is compared across time: every depth runs
-in pairs with plain decoding, the order turned around from pair to pair, and medians are taken over repeats. The parts
-of a round are timed in between the pairs.
+Speeds drift with heat and with whatever else the machine does, so nothing is compared across time: one text is written
+on and on while plain rounds and each depth take turns, a block of a few rounds each, with rests in between. Since the
+depth never changes a word, all of them write the same text. The first round of a block still carries the change (a
+plain one is not launched ahead yet, one with drafts has rows to catch up on) and is not timed; what became of its
+drafts counts.
 
-The *ideal* speed-up is what the parts allow: tokens per round divided by the cost of a round in plain steps, where a
-round of K drafts costs one check of K+1 rows and K head steps. What is measured stays below it by the host's work,
-by replaying recurrent states after a rejected draft, and by reading the round's outcome; the share reached says how
-much that is.
+How long a round takes is the median of its blocks' means; tokens per round come from the acceptance that all depths
+counted together, so that one lucky block does not make a depth look fast.
 
-Everything runs on the engine's thread.
+Everything runs on the engine's thread, and only when it is asked to.
 """
 
 from __future__ import annotations
 
 import time
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import date
+from itertools import count
 from statistics import median
 
-import mlx.core as mx
-
 from engine.decode.conversation import Conversation
-from engine.decode.draft import Head, MtpChain, Target
-from engine.decode.loop import Silence, Task, generate
+from engine.decode.draft import Target
+from engine.decode.loop import Outcome, Silence, Task, generate
 from engine.decode.sample import Chooser
+from engine.evidence import versions_now
+from engine.model.load import LoadedModel
 from engine.model.text import ChatText, Prompt
+from engine.sampling import validated
 from engine.telemetry import Counters
-from engine.types import MAX_DEPTH, Message, PositionCount, Sampling
+from engine.types import (
+    DepthEvidence,
+    Device,
+    Evidence,
+    Message,
+    PositionCount,
+    PromptEvidence,
+    RoundStats,
+    Sampling,
+    SamplingChoice,
+    Timing,
+)
 
 DEPTHS = (1, 2, 3, 4)
-GREEDY = Sampling()
-SEED = 20_240_811
-"""Any fixed number: every run of a bench draws the same noise, so all depths must write the same words."""
-COST_SAMPLES = 5
-"""Timings of each part per repeat."""
+SECONDS = 45.0
+"""How long a measurement may take, about: what is slower is measured with fewer cycles."""
+LEAST_CYCLES, MOST_CYCLES = 2, 10
+"""Turns of all depths for each kind of text. A slow model gets the least, however long they take."""
+PLAIN_ROUNDS, DRAFT_ROUNDS = 6, 3
+"""Timed rounds of a block."""
+LEAST_TIMED = 2
+"""Timed rounds of a block that the end of a reply cut short."""
+REST_S = 0.3
+"""Between cycles: chips slow down when they are warm, and checks of several rows more than plain steps."""
+SHORT_REPLY = 8
+"""Tokens under which a reply says nothing. After one the model is made to write on past its end tokens."""
+LEAST_ROOM = 64
+"""Tokens that a prompt has to leave in the context, to be worth measuring."""
+LONG_SECONDS = 8.0
+"""How long the long context may take to be read."""
+LEAST_LONG, MOST_LONG = 512, 4096
+"""Its length in tokens."""
 
-STANDARD_TEXTS = (
-    ("story", "Tell me a short story about a lighthouse keeper who finds a letter in a bottle."),
-    ("code", "Write a Python class for a bank account with deposit, withdraw and transfer, with docstrings."),
-    ("list", "List twelve European capitals, each with its country and its main river."),
-)
-"""Three kinds of text, since acceptance differs between them: free, formal and factual."""
-
+CODE = "Write a Python class for a bank account with deposit, withdraw and transfer, with docstrings and tests."
+PROSE = "Tell me a long story about a lighthouse keeper who finds a letter in a bottle."
 
 _PARAGRAPH = (
     "Day {number}. The wind had turned to the north by the time we reached the harbour, and the keeper told us that "
@@ -54,101 +77,6 @@ _PARAGRAPH = (
 """A long context is made of these, a number in each, so that none says quite what the one before said."""
 
 
-@dataclass(frozen=True)
-class BenchPrompt:
-    """Something to continue: a short name for the report, the prompt's tokens, and where its user turn ends."""
-
-    name: str
-    tokens: tuple[int, ...]
-    turn_end: int = 0
-
-
-@dataclass(frozen=True)
-class Pair:
-    """One prompt written plainly and with drafts, right after one another.
-
-    `differs_at` is the index of the first generated token that is not plain decoding's, None where all are.
-    """
-
-    repeat: int
-    prompt: str
-    depth: int
-    plain_ms_per_token: float
-    ms_per_token: float
-    tokens: int
-    rounds: int
-    by_position: tuple[PositionCount, ...]
-    differs_at: int | None
-
-
-@dataclass(frozen=True)
-class StepCosts:
-    """What the parts of a round cost in ms, `context` tokens into a conversation. Building graphs is not included.
-
-    `rows_ms[r - 1]` is one forward of the target over r rows with its choices: a plain step for r = 1, the check of
-    r - 1 drafts beyond. `head_ms` is one head step with its choice, None for a model without a head.
-    """
-
-    context: int
-    rows_ms: tuple[float, ...]
-    head_ms: float | None
-
-    @property
-    def plain_ms(self) -> float:
-        return self.rows_ms[0]
-
-    def round_cost(self, depth: int) -> float:
-        """A round of `depth` drafts, in plain steps."""
-        return (self.rows_ms[depth] + depth * (self.head_ms or 0.0)) / self.plain_ms
-
-
-@dataclass(frozen=True)
-class DepthResult:
-    """What drafting `depth` tokens a round came to: medians over repeats, sums over rounds."""
-
-    depth: int
-    tokens_per_second: float
-    speedup: float
-    tokens_per_round: float
-    by_position: tuple[PositionCount, ...]
-    ideal: float
-
-    @property
-    def acceptance(self) -> float | None:
-        evaluated = sum(count.evaluated for count in self.by_position)
-        return sum(count.accepted for count in self.by_position) / evaluated if evaluated else None
-
-    @property
-    def share(self) -> float:
-        """How much of the ideal speed-up was reached."""
-        return self.speedup / self.ideal
-
-
-@dataclass(frozen=True)
-class Bench:
-    """The outcome. `complete` is False where it was stopped early; then it covers what had been measured.
-
-    `pairs` are all single measurements, for whoever wants to judge per kind of text.
-    """
-
-    plain_tokens_per_second: float | None
-    depths: tuple[DepthResult, ...]
-    costs: StepCosts | None
-    pairs: tuple[Pair, ...]
-    complete: bool
-
-    @property
-    def differences(self) -> tuple[Pair, ...]:
-        """Pairs whose words were not plain decoding's."""
-        return tuple(pair for pair in self.pairs if pair.differs_at is not None)
-
-
-def standard_prompts(text: ChatText) -> tuple[BenchPrompt, ...]:
-    """`STANDARD_TEXTS` as this model reads them."""
-    prompts = [(name, text.encode([Message("user", question)])) for name, question in STANDARD_TEXTS]
-    return tuple(BenchPrompt(name, prompt.tokens, prompt.user_end) for name, prompt in prompts)
-
-
 def long_prompt(text: ChatText, tokens: int) -> Prompt:
     """A document of about `tokens` tokens, and the wish to have it summed up."""
     one = len(text.encode([Message("user", _PARAGRAPH.format(number=1))]).tokens)
@@ -156,305 +84,263 @@ def long_prompt(text: ChatText, tokens: int) -> Prompt:
     return text.encode([Message("user", f"{document}\n\nSum this report up in a few sentences.")])
 
 
-def bench(
-    target: Target,
-    head: Head | None,
-    prompts: Sequence[BenchPrompt],
+def measure(
+    model: LoadedModel,
+    text: ChatText,
+    blank: Callable[[], Conversation],
+    device: Device,
     *,
-    sampling: Sampling = GREEDY,
-    end_tokens: frozenset[int] = frozenset(),
-    max_tokens: int = 64,
-    context: int = 4096,
-    depths: Sequence[int] = DEPTHS,
-    repeats: int = 3,
-    rest_s: float = 0.0,
-    progress: Callable[[float], None] = lambda fraction: None,
+    progress: Callable[[str, float], None] = lambda kind, fraction: None,
     cancelled: Callable[[], bool] = lambda: False,
-) -> Bench:
-    """Measure plain decoding and each of `depths`; without a head plain decoding alone.
+) -> Evidence | None:
+    """Measure each depth that the model can use, on code, prose and a long context, in about `SECONDS`, with the
+    sampling that the model recommends. `blank` begins a conversation that drafts with the model's head.
 
-    `rest_s` seconds pass before each run, for machines that slow down when warm. `progress` gets 0 to 1. Every
-    `repeats` x `prompts` x `depths` is one pair of runs of up to `max_tokens` tokens.
+    `progress` gets the kind of text and how much of the whole is done, 0 to 1. None where it was cancelled, where the
+    model has no head, or where its context is too short for any of the prompts. Raises whatever the model raises.
     """
-    depths = tuple(depths) if head is not None else ()
-    runs = _Runs(target, head, sampling, end_tokens, max_tokens, context, rest_s, cancelled)
-    timer = StepTimer(target, head, prompts[0].tokens, sampling, rows=max(depths, default=0) + 1)
-    for depth in (0, *depths):
-        runs.write(prompts[0], depth)  # kernels are compiled and buffers found before anything counts
-    pairs: list[Pair] = []
-    plain_ms: list[float] = []
-    complete = True
-    total = repeats * len(prompts) * max(len(depths), 1)
-    for index in range(total):
-        repeat, rest = divmod(index, len(prompts) * max(len(depths), 1))
-        which, at = divmod(rest, max(len(depths), 1))
-        prompt = prompts[which]
-        if depths:
-            pair = runs.pair(repeat, prompt, depths[at], plain_first=(repeat + index) % 2 == 0)
-            if pair is not None:
-                pairs.append(pair)
-                plain_ms.append(pair.plain_ms_per_token)
-        else:
-            run = runs.write(prompt, 0)
-            if run is not None:
-                plain_ms.append(run.ms_per_token)
-        if cancelled():
-            complete = False
-            break
-        timer.sample()
-        progress((index + 1) / total)
-    costs = timer.costs() if plain_ms else None
-    results = [_result(depth, [pair for pair in pairs if pair.depth == depth], costs) for depth in depths]
-    return Bench(
-        plain_tokens_per_second=1000 / median(plain_ms) if plain_ms else None,
-        depths=tuple(result for result in results if result is not None),
-        costs=costs,
-        pairs=tuple(pairs),
-        complete=complete,
-    )
-
-
-def _result(depth: int, pairs: Sequence[Pair], costs: StepCosts | None) -> DepthResult | None:
-    if not pairs or costs is None:
+    capability = model.capability
+    head = capability.head
+    if head is None:
         return None
-    rounds = sum(pair.rounds for pair in pairs)
-    tokens_per_round = sum(pair.tokens - 1 for pair in pairs) / rounds
-    speeds, speedups = [], []
-    for repeat in {pair.repeat for pair in pairs}:
-        # All prompts of a repeat count as one long text, as they do in the tokens per round.
-        group = [pair for pair in pairs if pair.repeat == repeat]
-        tokens = sum(pair.tokens - 1 for pair in group)
-        ms = sum(pair.ms_per_token * (pair.tokens - 1) for pair in group)
-        plain_ms = sum(pair.plain_ms_per_token * (pair.tokens - 1) for pair in group)
-        speeds.append(tokens / ms * 1000)
-        speedups.append(plain_ms / ms)
-    return DepthResult(
-        depth=depth,
-        tokens_per_second=median(speeds),
-        speedup=median(speedups),
-        tokens_per_round=tokens_per_round,
-        by_position=_added([pair.by_position for pair in pairs]),
-        ideal=tokens_per_round / costs.round_cost(depth),
+    depths = tuple(depth for depth in DEPTHS if depth <= capability.max_depth)
+    recommended = SamplingChoice().over(model.defaults).values
+    sampling = validated(recommended, model.target.vocabulary, capability.context)
+    subject = _Subject(model.target, text, blank, sampling, capability.context)
+    began = time.perf_counter()
+    progress("warming up", 0.0)
+    speed = _reading_speed(subject, cancelled)
+    found: list[PromptEvidence] = []
+    kinds = _kinds(subject, speed)
+    for index, (kind, prompt) in enumerate(kinds):
+        left = SECONDS - (time.perf_counter() - began)
+
+        def part(fraction: float, kind: str = kind, index: int = index) -> None:
+            progress(kind, (index + fraction) / len(kinds))
+
+        turns = Turns(depths, REST_S)
+        _write(subject, prompt, turns, left / (len(kinds) - index), part, cancelled)
+        if cancelled():
+            return None
+        if (evidence := turns.evidence(kind, len(prompt.tokens))) is not None:
+            found.append(evidence)
+    if not found:
+        return None
+    return Evidence(
+        target=capability.fingerprint,
+        head=head.fingerprint,
+        device=device.name,
+        versions=versions_now(),
+        date=date.today().isoformat(),
+        prompts=tuple(found),
     )
-
-
-def _added(counts: Sequence[tuple[PositionCount, ...]]) -> tuple[PositionCount, ...]:
-    """Counts of several runs, position by position."""
-    depth = max(map(len, counts))
-    filled = [[*each, *[PositionCount()] * (depth - len(each))] for each in counts]
-    return tuple(
-        PositionCount(sum(count.evaluated for count in column), sum(count.accepted for count in column))
-        for column in zip(*filled, strict=True)
-    )
-
-
-# ---------------------------------------------------------------- whole replies
 
 
 @dataclass(frozen=True)
-class _Run:
-    tokens: tuple[int, ...]
-    ms_per_token: float
-    rounds: int
-    by_position: tuple[PositionCount, ...]
+class _Subject:
+    """What replies are written with."""
 
+    target: Target
+    text: ChatText
+    blank: Callable[[], Conversation]
+    sampling: Sampling
+    context: int
 
-class _Runs:
-    """Writes replies from a blank conversation, all under the same settings."""
-
-    def __init__(
+    def reply(
         self,
-        target: Target,
-        head: Head | None,
-        sampling: Sampling,
+        conversation: Conversation,
+        prompt: Prompt,
+        turns: Turns,
+        *,
+        seed: int,
         end_tokens: frozenset[int],
-        max_tokens: int,
-        context: int,
-        rest_s: float,
+        most: int,
+        take: Callable[[RoundStats], None],
         cancelled: Callable[[], bool],
-    ) -> None:
-        self._target = target
-        self._head = head
-        self._chooser = Chooser(sampling, [SEED])
-        self._end_tokens = end_tokens
-        self._max_tokens = max_tokens
-        self._context = context
-        self._rest_s = rest_s
-        self._cancelled = cancelled
-
-    def write(self, prompt: BenchPrompt, depth: int) -> _Run | None:
-        """One reply; None where it was cancelled or has no second token to time."""
-        time.sleep(self._rest_s)
-        counters = Counters()
-        target, head = self._target, self._head
-        outcome = generate(
-            Conversation(target, None if head is None else lambda: MtpChain(head)),
-            target,
+    ) -> Outcome:
+        """Write one reply of at most `most` tokens, -1 up to its own end."""
+        return generate(
+            conversation,
+            self.target,
             Task(
                 prompt=prompt.tokens,
-                turn_end=prompt.turn_end,
-                chooser=self._chooser,
-                depth=depth,
-                end_tokens=self._end_tokens,
-                max_tokens=self._max_tokens,
-                context=self._context,
+                turn_end=prompt.user_end,
+                chooser=Chooser(self.sampling, [seed]),
+                depth=turns,
+                end_tokens=end_tokens,
+                max_tokens=most,
+                context=self.context,
             ),
             Silence(),
-            counters,
+            Counters(),
             on_prefill=lambda done, total, reused: None,
-            on_round=counters.add,
-            cancelled=self._cancelled,
+            on_round=take,
+            cancelled=cancelled,
         )
-        stats = counters.snapshot()
-        if outcome.finish_reason == "cancelled" or len(outcome.tokens) < 2:
-            return None
-        ms_per_token = stats.decode_ms / (len(outcome.tokens) - 1)  # the first token belongs to the prefill
-        return _Run(tuple(outcome.tokens), ms_per_token, stats.rounds, stats.by_position)
 
-    def pair(self, repeat: int, prompt: BenchPrompt, depth: int, *, plain_first: bool) -> Pair | None:
-        """Plain and `depth` drafts, one after the other; None as for `write`."""
-        order = (0, depth) if plain_first else (depth, 0)
-        found = {each: self.write(prompt, each) for each in order}
-        plain, drafted = found[0], found[depth]
-        if plain is None or drafted is None:
+
+class Turns:
+    """Plain decoding and each depth in turn, a block of rounds each, and what those rounds came to.
+
+    Says how many drafts each round makes (see `engine.decode.depth`), and hears of every round.
+    """
+
+    def __init__(self, depths: Sequence[int], rest_s: float = 0.0) -> None:
+        self._depths = (0, *depths)
+        self._rest_s = rest_s
+        self._read = 0
+        self._timed: dict[int, list[list[float]]] = defaultdict(list)
+        self._drafts: dict[int, list[RoundStats]] = defaultdict(list)
+        self.begin()
+
+    def begin(self) -> None:
+        """A reply begins. Its first round is not timed, whatever was to come."""
+        self._latest: int | None = None
+        self._running = False
+
+    def choose(self, most: int) -> int:
+        """Drafts for the next round: the one behind the round that runs, which is heard of after this is asked."""
+        index = self._read + self._running
+        self._running = True
+        cycle, place = divmod(index, len(self._order(0)))
+        return min(self._order(cycle)[place], most)
+
+    @property
+    def cycles(self) -> int:
+        """How often all of them have had their turn."""
+        return self._read // len(self._order(0))
+
+    def _order(self, cycle: int) -> list[int]:
+        """Each round's depth. Each cycle begins one depth further on, so that heat favours none."""
+        start = cycle % len(self._depths)
+        turned = (*self._depths[start:], *self._depths[:start])
+        return [depth for depth in turned for _ in range(1 + (DRAFT_ROUNDS if depth else PLAIN_ROUNDS))]
+
+    def observe(self, stats: RoundStats, *, pipelined: bool) -> None:
+        """Everything is learned in `take`."""
+
+    def take(self, stats: RoundStats) -> None:
+        """Count a round that was read; rest behind the last one of a cycle, where the next one is not timed."""
+        if stats.drafted:
+            self._drafts[stats.drafted].append(stats)
+        if stats.drafted == self._latest:
+            self._timed[stats.drafted][-1].append(stats.ms)
+        else:
+            self._timed[stats.drafted].append([])
+            self._latest = stats.drafted
+        self._read += 1
+        if self._read % len(self._order(0)) == 0:
+            time.sleep(self._rest_s)
+
+    def evidence(self, kind: str, context: int) -> PromptEvidence | None:
+        """What was measured behind `context` tokens; None unless plain rounds and every depth were timed."""
+        if not all(any(len(block) >= LEAST_TIMED for block in self._timed[depth]) for depth in self._depths):
             return None
-        return Pair(
-            repeat=repeat,
-            prompt=prompt.name,
+        acceptance = _acceptance([stats for rounds in self._drafts.values() for stats in rounds])
+        return PromptEvidence(
+            prompt=kind,
+            context=context,
+            plain_ms=_timing(self._timed[0]),
+            depths=tuple(self._depth_evidence(depth, acceptance) for depth in self._depths if depth),
+        )
+
+    def _depth_evidence(self, depth: int, acceptance: Sequence[PositionCount]) -> DepthEvidence:
+        round_ms = _timing(self._timed[depth])
+        tokens = _tokens_per_round(acceptance[:depth])
+        return DepthEvidence(
             depth=depth,
-            plain_ms_per_token=plain.ms_per_token,
-            ms_per_token=drafted.ms_per_token,
-            tokens=len(drafted.tokens),
-            rounds=drafted.rounds,
-            by_position=drafted.by_position,
-            differs_at=first_difference(plain.tokens, drafted.tokens),
+            ms_per_token=Timing(round_ms.median / tokens, round_ms.low / tokens, round_ms.high / tokens),
+            round_ms=round_ms,
+            by_position=_acceptance(self._drafts[depth]),
         )
 
 
-def first_difference(ours: Sequence[int], theirs: Sequence[int]) -> int | None:
-    """The first index at which two texts part, None where they are equal."""
-    for index, (one, other) in enumerate(zip(ours, theirs, strict=False)):
-        if one != other:
-            return index
-    return None if len(ours) == len(theirs) else min(len(ours), len(theirs))
+def _timing(blocks: Sequence[Sequence[float]]) -> Timing:
+    means = [sum(block) / len(block) for block in blocks if len(block) >= LEAST_TIMED]
+    return Timing(median(means), min(means), max(means))
 
 
-# ---------------------------------------------------------------- the parts of a round
+def _acceptance(rounds: Sequence[RoundStats]) -> tuple[PositionCount, ...]:
+    """Drafts evaluated and accepted, position by position."""
+    deepest = max((stats.drafted for stats in rounds), default=0)
+    return tuple(
+        PositionCount(sum(each.evaluated > place for each in rounds), sum(each.accepted > place for each in rounds))
+        for place in range(deepest)
+    )
 
 
-class StepTimer:
-    """Times forwards over few rows behind a fixed context, each taken back again as a rejected round is."""
-
-    def __init__(
-        self,
-        target: Target,
-        head: Head | None,
-        tokens: Sequence[int],
-        sampling: Sampling,
-        *,
-        rows: int = MAX_DEPTH + 1,
-        context: int = 256,
-    ) -> None:
-        """Reads `tokens`, repeated up to `context` of them. Times up to `rows` rows."""
-        self._target = target
-        self._head = head
-        self._chooser = Chooser(sampling, [SEED])
-        text = (list(tokens) * (context // len(tokens) + 1))[:context]
-        self._context = context
-        self._rows = mx.array([text[:rows]], dtype=mx.int32)
-        self._seen = mx.array([[text[0]] * (self._chooser.window + rows - 1)]) if self._chooser.window else None
-        self._caches = target.make_caches()
-        whole = mx.array([text], dtype=mx.int32)
-        hidden = target.hidden(whole, self._caches)
-        self._hidden = hidden[:, -1:]
-        if head is not None:
-            self._head_caches = head.make_caches()
-            mx.eval(head(hidden[:, :-1], head.embed(whole[:, 1:]), self._head_caches))
-        mx.eval(self._hidden)
-        self._rows_ms: list[list[float]] = [[] for _ in range(rows)]
-        self._head_ms: list[float] = []
-        self.sample(1)  # warm-up
-        for samples in (*self._rows_ms, self._head_ms):
-            samples.clear()
-
-    def sample(self, count: int = COST_SAMPLES) -> None:
-        """Time each part `count` times, in turn."""
-        for _ in range(count):
-            for rows, samples in enumerate(self._rows_ms, start=1):
-                samples.append(self._target_ms(rows))
-            if self._head is not None:
-                self._head_ms.append(self._one_head_ms(self._head))
-
-    def costs(self) -> StepCosts:
-        """Medians of all samples."""
-        head_ms = median(self._head_ms) if self._head_ms else None
-        return StepCosts(self._context, tuple(median(samples) for samples in self._rows_ms), head_ms)
-
-    def _target_ms(self, rows: int) -> float:
-        self._caches.begin()
-        hidden = self._target.hidden(self._rows[:, :rows], self._caches)
-        ms = self._timed(self._target.logits(hidden), rows)
-        self._caches.commit([0])
-        return ms
-
-    def _one_head_ms(self, head: Head) -> float:
-        self._head_caches.begin()
-        hidden = head(self._hidden, head.embed(self._rows[:, :1]), self._head_caches)
-        ms = self._timed(head.logits(hidden), 1)
-        self._head_caches.commit([0])
-        return ms
-
-    def _timed(self, logits: mx.array, rows: int) -> float:
-        seen = None if self._seen is None else self._seen[:, : self._chooser.window + rows - 1]
-        choices = self._chooser.choose(logits, [self._context], seen)
-        started = time.perf_counter()
-        mx.eval(choices)
-        return (time.perf_counter() - started) * 1000
+def _tokens_per_round(acceptance: Sequence[PositionCount]) -> float:
+    """1 + p1 + p1 p2 + …; a position that was never reached is taken to be never accepted."""
+    tokens, reached = 1.0, 1.0
+    for position in acceptance:
+        reached *= position.accepted / position.evaluated if position.evaluated else 0.0
+        tokens += reached
+    return tokens
 
 
-# ---------------------------------------------------------------- for people
-
-
-def table(result: Bench) -> str:
-    """The outcome for a terminal, at most 80 columns wide."""
-    if result.plain_tokens_per_second is None or result.costs is None:
-        return "Nothing was measured: it was stopped, or the replies had no second token to time."
-    lines = [
-        "            tok/s   speed-up   tokens/round   accepted   ideal   share",
-        f"plain   {result.plain_tokens_per_second:>9.1f}      1.00x           1.00",
+def _kinds(subject: _Subject, tokens_per_second: float) -> list[tuple[str, Prompt]]:
+    """The kinds of text with their prompts, those that leave room for a reply."""
+    long = min(max(tokens_per_second * LONG_SECONDS, LEAST_LONG), MOST_LONG, subject.context / 2)
+    prompts = [
+        ("code", subject.text.encode([Message("user", CODE)])),
+        ("prose", subject.text.encode([Message("user", PROSE)])),
+        ("long context", long_prompt(subject.text, int(long))),
     ]
-    for depth in result.depths:
-        accepted = "" if depth.acceptance is None else f"{depth.acceptance:.0%}"
-        lines.append(
-            f"K = {depth.depth}   {depth.tokens_per_second:>9.1f} {depth.speedup:>9.2f}x"
-            f" {depth.tokens_per_round:>14.2f} {accepted:>10} {depth.ideal:>6.2f}x {depth.share:>7.0%}"
+    return [(kind, prompt) for kind, prompt in prompts if len(prompt.tokens) + LEAST_ROOM <= subject.context]
+
+
+def _reading_speed(subject: _Subject, cancelled: Callable[[], bool]) -> float:
+    """Prompt tokens per second, on the least long context, read twice: the first time kernels are compiled. 0 where
+    there is no room for it."""
+    prompt = long_prompt(subject.text, min(LEAST_LONG, subject.context // 2))
+    if len(prompt.tokens) + LEAST_ROOM > subject.context:
+        return 0.0
+    ms = 0.0
+    for _ in range(2):
+        outcome = subject.reply(
+            subject.blank(),
+            prompt,
+            Turns(DEPTHS),
+            seed=0,
+            end_tokens=frozenset(),
+            most=1,
+            take=lambda stats: None,
+            cancelled=cancelled,
         )
-    lines += ["", *_cost_lines(result.costs), "", *_identity_lines(result)]
-    if not result.complete:
-        lines.append("Stopped early: these figures cover what had been measured.")
-    return "\n".join(lines)
+        ms = outcome.prefill_ms
+    return len(prompt.tokens) / ms * 1000 if ms else 0.0
 
 
-def _cost_lines(costs: StepCosts) -> list[str]:
-    lines = [f"At {costs.context} tokens of context a plain step takes {costs.plain_ms:.2f} ms."]
-    if costs.head_ms is not None:
-        checks = ", ".join(f"{ms / costs.plain_ms:.2f}" for ms in costs.rows_ms[1:])
-        head = f"a head step {costs.head_ms / costs.plain_ms:.2f}"
-        lines.append(f"In plain steps: {head}, checking 2 to {len(costs.rows_ms)} rows {checks}.")
-    return lines
+def _write(
+    subject: _Subject,
+    prompt: Prompt,
+    turns: Turns,
+    seconds: float,
+    progress: Callable[[float], None],
+    cancelled: Callable[[], bool],
+) -> None:
+    """Write replies to `prompt`, one after the other with another seed each, until there are enough cycles."""
+    began = time.perf_counter()
+    conversation = subject.blank()
+    end_tokens = subject.text.end_ids
 
+    def enough() -> bool:
+        late = time.perf_counter() - began >= seconds
+        return cancelled() or turns.cycles >= MOST_CYCLES or (turns.cycles >= LEAST_CYCLES and late)
 
-def _identity_lines(result: Bench) -> list[str]:
-    if not result.pairs:
-        return ["This model has no MTP head, so there was nothing to compare."]
-    if not result.differences:
-        return ["Every reply was word for word the same as without drafts."]
-    differences = [
-        f"K = {pair.depth} differs from plain decoding for '{pair.prompt}', from token {pair.differs_at} on."
-        for pair in result.differences
-    ]
-    return [
-        *dict.fromkeys(differences),  # every repeat differs alike
-        "Checking several rows rounds differently from running one:",
-        "where two words tie, either may win.",
-    ]
+    def take(stats: RoundStats) -> None:
+        turns.take(stats)
+        passed = (time.perf_counter() - began) / max(seconds, 0.001)
+        progress(min(1.0, max(turns.cycles / MOST_CYCLES, min(passed, turns.cycles / LEAST_CYCLES))))
+
+    for seed in count():
+        turns.begin()
+        outcome = subject.reply(
+            conversation, prompt, turns, seed=seed, end_tokens=end_tokens, most=-1, take=take, cancelled=enough
+        )
+        if enough():
+            return
+        if len(outcome.tokens) < SHORT_REPLY:
+            if not end_tokens:  # the context ends here, there is no more to write
+                return
+            end_tokens = frozenset()

@@ -11,8 +11,6 @@ from types import FrameType, TracebackType
 from engine.errors import EngineError
 from engine.parts import Kind, Part, ReplyReader
 from engine.types import (
-    Benched,
-    BenchProgress,
     ErrorReport,
     Event,
     Failed,
@@ -20,6 +18,8 @@ from engine.types import (
     Loaded,
     LoadFailed,
     LoadProgress,
+    Measured,
+    MeasureProgress,
     ModelInfo,
     PrefillProgress,
     Reply,
@@ -29,6 +29,9 @@ from engine.types import (
     WorkerStopped,
 )
 from engine.worker import Worker
+
+BAR = 24
+"""Characters of a bar of progress."""
 
 
 class Printer:
@@ -164,20 +167,20 @@ class Engine:
                         raise ReportedError(report, partial)
         raise AssertionError("events end with an error")
 
-    def bench(self) -> str:
-        """Time the loaded model; a table. Ctrl-C ends it early, with what has been measured. Raises
-        `ReportedError`."""
+    def measure(self) -> Measured:
+        """Measure the loaded model. Ctrl-C stops it. Raises `ReportedError`."""
         printer = Printer()
         request_id = self.next_id()
-        self._worker.bench(request_id)
+        self._worker.measure(request_id)
         with _interrupt_calls(lambda: self._worker.stop(request_id)):
             for event in self._events:
                 match event:
-                    case BenchProgress(fraction=fraction):
-                        printer.note(f"Measuring… {fraction:.0%}")
-                    case Benched(report=table):
+                    case MeasureProgress(kind=kind, fraction=fraction):
+                        done = round(fraction * BAR)
+                        printer.note(f"Measuring {'█' * done}{'░' * (BAR - done)} {fraction:.0%}, {kind}")
+                    case Measured():
                         printer.clear_note()
-                        return table
+                        return event
                     case Failed(error=report):
                         printer.clear_note()
                         raise ReportedError(report)

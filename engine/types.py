@@ -625,19 +625,22 @@ class Failed:
 
 
 @dataclass(frozen=True)
-class BenchProgress:
-    """A measurement is running; `fraction` runs from 0 to 1."""
+class MeasureProgress:
+    """A measurement is running. `kind` is the kind of text being written, `fraction` runs from 0 to 1."""
 
     id: int
+    kind: str
     fraction: float
 
 
 @dataclass(frozen=True)
-class Benched:
-    """A measurement has ended. `report` is a table in plain text; it also says whether drafting changed a word."""
+class Measured:
+    """A measurement has ended. `evidence` is what it found and is kept from now on; None where it was stopped or there
+    was nothing to compare. `sentence` says what came of it, for people."""
 
     id: int
-    report: str
+    evidence: Evidence | None
+    sentence: str
 
 
 @dataclass(frozen=True)
@@ -660,7 +663,7 @@ Event = (
     | ChatMemory
     | Finished
     | Failed
-    | BenchProgress
-    | Benched
+    | MeasureProgress
+    | Measured
     | WorkerStopped
 )

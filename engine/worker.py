@@ -21,8 +21,6 @@ from typing import TYPE_CHECKING
 from engine.errors import EngineError, report_of
 from engine.telemetry import Counters
 from engine.types import (
-    Benched,
-    BenchProgress,
     ChatMemory,
     ErrorReport,
     Event,
@@ -31,6 +29,8 @@ from engine.types import (
     Loaded,
     LoadFailed,
     LoadProgress,
+    Measured,
+    MeasureProgress,
     Mode,
     ModelInfo,
     PositionCount,
@@ -85,9 +85,10 @@ class Worker:
         """Write a reply. Ends in `Finished` or `Failed`, unless the worker itself ends first (`WorkerStopped`)."""
         self._commands.put(lambda engine: engine.generate(request))
 
-    def bench(self, request_id: int) -> None:
-        """Time the loaded model, plain against drafting. Ends in `Benched` or `Failed`; `stop` ends it early."""
-        self._commands.put(lambda engine: engine.bench(request_id))
+    def measure(self, request_id: int) -> None:
+        """Time the loaded model, plain against each depth, for up to a minute, and keep what was found. Ends in
+        `Measured` or `Failed`. `stop` ends it early; then nothing is kept."""
+        self._commands.put(lambda engine: engine.measure(request_id))
 
     def stop(self, request_id: int) -> None:
         """End a reply within one round, or before it starts. What was written is kept."""
@@ -364,28 +365,40 @@ class _Engine:
         growth = max(need.chat - conversation.nbytes, 0)
         self._conversations.trim(memory_available(self._device) - (need.total - need.chat) - growth)
 
-    def bench(self, request_id: int) -> None:
-        from engine import measure
+    def measure(self, request_id: int) -> None:
+        from engine import evidence
+        from engine.measure import measure
+        from engine.writing import blank_conversation
 
         try:
             if self._model is None or self._text is None:
                 raise _no_model()
-            result = measure.bench(
-                self._model.target,
-                self._model.head,
-                measure.standard_prompts(self._text),
-                end_tokens=self._text.end_ids,
-                context=self._model.capability.context,
-                progress=lambda fraction: self._emit(BenchProgress(request_id, fraction)),
+            model = self._model
+            found = measure(
+                model,
+                self._text,
+                lambda: blank_conversation(model),
+                self._device,
+                progress=lambda kind, fraction: self._emit(MeasureProgress(request_id, kind, fraction)),
                 cancelled=lambda: self._is_cancelled(request_id),
             )
-            self._emit(Benched(request_id, measure.table(result)))
+            if found is not None:
+                evidence.remember(found)
+                sentence = evidence.verdict(found)
+            elif self._is_cancelled(request_id):
+                sentence = "The measurement was stopped. Nothing was kept of it."
+            elif model.head is None:
+                sentence = "This model has no MTP head that can be used, so there is nothing to compare."
+            else:
+                sentence = "This model's context is too short to measure anything."
+            self._emit(Measured(request_id, found, sentence))
         except BaseException as failure:
             self._emit(Failed(request_id, _logged(failure)))
             if not isinstance(failure, Exception):
                 raise
         finally:
             self._stopped.discard(request_id)
+            self._mx.clear_cache()
 
     def _is_cancelled(self, request_id: int) -> bool:
         return request_id in self._stopped or self._closing()

@@ -19,8 +19,11 @@ from typing import Any
 
 import pytest
 
+from engine import device, measure
 from engine.cli import main
 from engine.decode.loop import MAX_RUN
+from engine.evidence import evidence_for, from_json
+from engine.inspection import capability_now
 from engine.terminal import Printer
 from tests.checkpoints import build
 
@@ -310,6 +313,57 @@ def test_a_reader_that_has_seen_enough_ends_the_reply(model: str) -> None:
         process.stdout.close()
         assert process.wait(60) == 1
         assert process.stderr.read() == b""
+
+
+# ---------------------------------------------------------------- measure
+
+
+@pytest.fixture
+def soon_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a measurement reads is short, and it takes as little time as it can."""
+    for name, value in (
+        ("SECONDS", 0.0),
+        ("REST_S", 0.0),
+        ("LEAST_LONG", 60),
+        ("LONG_SECONDS", 0.0),
+        ("_PARAGRAPH", "Day {number}."),
+    ):
+        monkeypatch.setattr(measure, name, value)
+
+
+@pytest.mark.usefixtures("soon_measured")
+def test_measure_says_what_it_found_and_remembers_it(model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["measure", model]) == 0
+    printed = capsys.readouterr()
+    assert printed.err == ""
+    *table, sentence = printed.out.splitlines()
+    assert "tok/s" in sentence
+    assert [line.split()[0] for line in table[2:-1]] == ["plain", "K", "K", "K", "K"]
+    assert evidence_for(capability_now(Path(model)), device.probe()) is not None
+
+
+@pytest.mark.usefixtures("soon_measured")
+def test_measure_in_json_is_the_evidence_and_the_speed_ups(model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["measure", model, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert from_json(found) == evidence_for(capability_now(Path(model)), device.probe())
+    assert set(found["speedups"]) == {"1", "2", "3", "4"}
+
+
+def test_measure_of_a_model_without_a_head_says_that_there_is_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["measure", str(build(tmp_path, head="none"))]) == 1
+    assert "no MTP head" in capsys.readouterr().out
+
+
+def test_a_measurement_that_is_stopped_keeps_nothing(model: str, own_home: Path) -> None:
+    with terminal("measure", model) as screen:
+        screen.read_until("Measuring ")
+        screen.process.send_signal(signal.SIGINT)
+        screen.read_until("Nothing was kept")
+        assert screen.process.wait(30) == 1
+    assert not list(own_home.rglob("evidence/*"))
 
 
 # ---------------------------------------------------------------- errors

@@ -54,7 +54,7 @@ ENGINE = {
     ),
     "engine.library": ("engine.types", "engine.errors", "engine.device", "engine.model.capability"),
     "engine.measure": (
-        *("engine.types", "engine.errors", "engine.device", "engine.telemetry"),
+        *("engine.types", "engine.errors", "engine.device", "engine.telemetry", "engine.evidence", "engine.sampling"),
         *("engine.decode", "engine.model"),
     ),
     "engine.bench": (

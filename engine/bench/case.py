@@ -15,6 +15,7 @@ from engine.bench.arms import Arm, EngineArm, MlxLmArm, Passage, Written
 from engine.bench.costs import StepCosts, StepTimer
 from engine.bench.prefill import Prefill, time_prefill
 from engine.bench.subject import load_subject
+from engine.decode.verify import first_difference
 from engine.types import PositionCount, RoundStats
 
 Progress = Callable[[str, float], None]
@@ -165,11 +166,3 @@ def _by_position(rounds: Sequence[RoundStats]) -> tuple[PositionCount, ...]:
         )
         for position in range(deepest)
     )
-
-
-def first_difference(ours: Sequence[int], theirs: Sequence[int]) -> int | None:
-    """The first index at which two texts part, None where they are equal."""
-    for index, (one, other) in enumerate(zip(ours, theirs, strict=False)):
-        if one != other:
-            return index
-    return None if len(ours) == len(theirs) else min(len(ours), len(theirs))

@@ -44,6 +44,14 @@ class Output(Protocol):
         ...
 
 
+class Depth(Protocol):
+    """Says how many drafts each round makes."""
+
+    def choose(self, most: int) -> int:
+        """Drafts for the next round, 0 to `most`."""
+        ...
+
+
 class Silence:
     """An output that nobody reads, for warming up and measuring."""
 
@@ -66,7 +74,7 @@ class Task:
     prompt: Sequence[int]
     turn_end: int
     chooser: Chooser
-    depth: int
+    depth: int | Depth
     end_tokens: frozenset[int]
     max_tokens: int
     context: int
@@ -116,7 +124,7 @@ def generate(
     outcome = Outcome()
     if budget == 0:
         return outcome
-    outcome.reused = conversation.resume(task.prompt, drafting=task.depth > 0, kv=task.kv)
+    outcome.reused = conversation.resume(task.prompt, drafting=task.depth != 0, kv=task.kv)
     try:
         newest = _prefill(conversation, target, task, outcome.reused, on_prefill, cancelled)
         if newest is None:
@@ -300,7 +308,8 @@ def _rounds(
     def drafts(unread: int = 0) -> int:
         """How many drafts the round holds that comes after the `unread` tokens of the running one."""
         room = _room(task, rules.remaining - unread, decoder.lengths[0] + unread)
-        return decoder.ahead(task.depth, room, unread)
+        depth = task.depth if isinstance(task.depth, int) else task.depth.choose(room)
+        return decoder.ahead(depth, room, unread)
 
     at = time.perf_counter()
     running = decoder.launch(drafts())

@@ -7,6 +7,7 @@ so a round of K drafts yields between 1 and K+1 tokens, all of them the target's
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import mlx.core as mx
@@ -16,6 +17,14 @@ def accepted_count(drafts: mx.array, choices: mx.array) -> mx.array:
     """How many leading drafts `[B, K]` equal the target's choices `[B, K+1]`; `[B]` int32, on the device."""
     agree = (drafts == choices[:, : drafts.shape[1]]).astype(mx.int32)
     return mx.cumprod(agree, axis=1).sum(axis=1)
+
+
+def first_difference(ours: Sequence[int], theirs: Sequence[int]) -> int | None:
+    """The first index at which two texts part, None where they are equal."""
+    for index, (one, other) in enumerate(zip(ours, theirs, strict=False)):
+        if one != other:
+            return index
+    return None if len(ours) == len(theirs) else min(len(ours), len(theirs))
 
 
 @dataclass(frozen=True)

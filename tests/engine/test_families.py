@@ -24,8 +24,8 @@ from mlx_lm.utils import load_model
 from engine.decode.cache import CacheSet
 from engine.decode.draft import MAX_LAG, MtpChain
 from engine.decode.sample import Chooser
+from engine.decode.verify import first_difference
 from engine.errors import ModelError
-from engine.measure import first_difference
 from engine.model import families
 from engine.model.base import FamilyTarget
 from engine.model.capability import capability_of, inspect, read_folder

@@ -18,7 +18,7 @@ from engine.decode.conversation import Conversation
 from engine.decode.draft import MtpChain
 from engine.decode.loop import Task, generate
 from engine.decode.sample import NOTHING, Chooser, Noise
-from engine.measure import first_difference
+from engine.decode.verify import first_difference
 from engine.model.load import LoadedModel, load
 from engine.model.text import ChatText
 from engine.telemetry import Counters

@@ -1,28 +1,41 @@
-"""The bench: it measures what runs, compares like with like, and says where words differ."""
+"""Measuring a model: plain rounds and every depth take turns in one text, and only settled rounds are timed."""
 
-from collections.abc import Callable
+from __future__ import annotations
 
-import mlx.core as mx
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import date
+
 import pytest
 
-from engine.decode.cache import CacheSet
-from engine.measure import (
-    Bench,
-    BenchPrompt,
-    StepCosts,
-    StepTimer,
-    bench,
-    first_difference,
-    standard_prompts,
-    table,
-)
+from engine import device, measure
+from engine.decode.loop import Silence, Task, generate
+from engine.decode.sample import Chooser
+from engine.evidence import versions_now
+from engine.measure import DEPTHS, DRAFT_ROUNDS, PLAIN_ROUNDS, Turns
 from engine.model.load import LoadedModel, load
-from engine.model.qwen import QwenTarget
 from engine.model.text import ChatText
-from engine.types import Sampling
+from engine.telemetry import Counters
+from engine.types import Evidence, PositionCount, RoundStats, Sampling
+from engine.writing import blank_conversation
 from tests import checkpoints
 
-PROMPTS = (BenchPrompt("one", (300, 310, 320)), BenchPrompt("two", (400, 410)))
+LONG = 120
+CYCLE = [0] * (1 + PLAIN_ROUNDS) + [depth for depth in (1, 2) for _ in range(1 + DRAFT_ROUNDS)]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def short() -> Iterator[None]:
+    """Measurements are as short as they can be, and so is what is read, which would take most of the time here."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(measure, "SECONDS", 0.0)
+        patch.setattr(measure, "REST_S", 0.0)
+        patch.setattr(measure, "CODE", "def")
+        patch.setattr(measure, "PROSE", "A tale")
+        patch.setattr(measure, "_PARAGRAPH", "Day {number}.")
+        patch.setattr(measure, "LEAST_LONG", LONG)
+        patch.setattr(measure, "LONG_SECONDS", 0.0)
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -30,100 +43,71 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> LoadedModel:
     return load(checkpoints.build(tmp_path_factory.mktemp("dense")), None, lambda stage, fraction: None)
 
 
+def run(model: LoadedModel, **options: object) -> Evidence | None:
+    text = options.pop("text", None) or ChatText(model.tokenizer, model.eos_ids, "measured")
+    return measure.measure(model, text, lambda: blank_conversation(model), device.probe(), **options)
+
+
 @pytest.fixture(scope="module")
-def measured(model: LoadedModel) -> Bench:
-    return bench(model.target, model.head, PROMPTS, max_tokens=24, depths=(1, 3), repeats=2)
+def steps() -> list[tuple[str, float]]:
+    """The progress of the measurement below."""
+    return []
 
 
-def test_every_depth_runs_in_a_pair_with_plain_for_every_prompt_and_repeat(measured: Bench) -> None:
-    ran = [(pair.repeat, pair.prompt, pair.depth) for pair in measured.pairs]
-    assert ran == [(repeat, prompt, depth) for repeat in (0, 1) for prompt in ("one", "two") for depth in (1, 3)]
-    assert measured.complete
-    assert all(pair.tokens == 24 and pair.plain_ms_per_token > 0 and pair.ms_per_token > 0 for pair in measured.pairs)
+@pytest.fixture(scope="module")
+def evidence(model: LoadedModel, steps: list[tuple[str, float]]) -> Evidence:
+    found = run(model, progress=lambda kind, fraction: steps.append((kind, fraction)))
+    assert found is not None
+    return found
 
 
-def test_each_depth_writes_what_plain_writes(measured: Bench) -> None:
-    assert measured.differences == ()
-    assert "word for word the same" in table(measured)
+def test_progress_only_grows_and_names_the_kind_of_text(evidence: Evidence, steps: list[tuple[str, float]]) -> None:
+    assert list(dict.fromkeys(kind for kind, _ in steps)) == ["warming up", "code", "prose", "long context"]
+    fractions = [fraction for _, fraction in steps]
+    assert fractions == sorted(fractions)
+    assert fractions[-1] == 1.0
 
 
-def test_tokens_per_round_are_those_of_the_rounds(measured: Bench) -> None:
-    for result in measured.depths:
-        rounds = sum(pair.rounds for pair in measured.pairs if pair.depth == result.depth)
-        assert result.tokens_per_round == 4 * 23 / rounds  # the first of 24 tokens comes from the prefill
-        assert 1 < result.tokens_per_round < result.depth + 1
-        assert len(result.by_position) == result.depth
-        assert result.acceptance is not None
-        assert 0 < result.acceptance < 1
+def test_it_says_what_was_measured_where_and_when(model: LoadedModel, evidence: Evidence) -> None:
+    assert model.capability.head is not None
+    assert (evidence.target, evidence.head) == (model.capability.fingerprint, model.capability.head.fingerprint)
+    assert evidence.device == device.probe().name
+    assert evidence.versions == versions_now()
+    assert evidence.date == date.today().isoformat()
 
 
-def test_a_speed_up_is_the_time_saved_over_all_prompts(model: LoadedModel) -> None:
-    result = bench(model.target, model.head, PROMPTS, max_tokens=8, depths=(2,), repeats=1)
-    plain = sum(pair.plain_ms_per_token for pair in result.pairs)
-    drafted = sum(pair.ms_per_token for pair in result.pairs)
-    (depth,) = result.depths
-    assert depth.speedup == pytest.approx(plain / drafted)
-    assert depth.tokens_per_second == pytest.approx(2000 / drafted)
+def test_code_prose_and_a_long_context_are_measured_at_every_depth(evidence: Evidence) -> None:
+    assert [prompt.prompt for prompt in evidence.prompts] == ["code", "prose", "long context"]
+    assert [prompt.context > LONG / 2 for prompt in evidence.prompts] == [False, False, True]
+    for prompt in evidence.prompts:
+        assert [depth.depth for depth in prompt.depths] == list(DEPTHS)
+        for depth in prompt.depths:
+            assert len(depth.by_position) == depth.depth
+            assert depth.by_position[0].evaluated >= 2 * (1 + DRAFT_ROUNDS)
 
 
-def test_the_ideal_is_what_the_parts_allow(measured: Bench) -> None:
-    costs = StepCosts(context=256, rows_ms=(10.0, 11.0, 12.0), head_ms=2.0)
-    assert costs.round_cost(1) == pytest.approx(1.3)
-    assert costs.round_cost(2) == pytest.approx(1.6)
-    assert measured.costs is not None
-    for result in measured.depths:
-        assert result.ideal == result.tokens_per_round / measured.costs.round_cost(result.depth)
-        assert result.share == result.speedup / result.ideal
+def test_no_depth_is_measured_that_the_model_cannot_use(model: LoadedModel) -> None:
+    shallow = replace(model, capability=replace(model.capability, max_depth=2))
+    found = run(shallow)
+    assert found is not None
+    assert {depth.depth for prompt in found.prompts for depth in prompt.depths} == {1, 2}
 
 
-def test_all_parts_of_a_round_are_timed(measured: Bench) -> None:
-    assert measured.costs is not None
-    assert len(measured.costs.rows_ms) == 4  # one row, and the checks of up to three drafts
-    assert all(ms > 0 for ms in measured.costs.rows_ms)
-    assert measured.costs.head_ms is not None
-    assert measured.costs.head_ms > 0
+def test_without_a_head_there_is_nothing_to_measure(model: LoadedModel) -> None:
+    assert run(replace(model, head=None, capability=replace(model.capability, head=None))) is None
 
 
-def test_the_noise_is_fixed_so_sampled_replies_are_compared_too(model: LoadedModel) -> None:
-    sampling = Sampling(temperature=1.0, top_k=20, repetition_penalty=1.1)
-    result = bench(model.target, model.head, PROMPTS[:1], sampling=sampling, max_tokens=24, depths=(2,), repeats=1)
-    assert result.complete
-    assert result.differences == ()
+@pytest.mark.parametrize(("context", "kinds"), [(80, None), (110, ["code", "prose"])])
+def test_what_does_not_fit_the_context_is_left_out(model: LoadedModel, context: int, kinds: list[str] | None) -> None:
+    found = run(replace(model, capability=replace(model.capability, context=context)))
+    assert (found and [prompt.prompt for prompt in found.prompts]) == kinds
 
 
-class Unfaithful(QwenTarget):
-    """Chooses other words as soon as more than one row is run, as a kernel that rounds differently may."""
-
-    def hidden(self, tokens: mx.array, caches: CacheSet) -> mx.array:
-        hidden = super().hidden(tokens, caches)
-        return hidden if tokens.shape[1] == 1 else -hidden
-
-
-def test_other_words_are_reported(model: LoadedModel) -> None:
-    assert isinstance(model.target, QwenTarget)
-    target = Unfaithful(model.target.model, model.target.family)
-    result = bench(target, model.head, PROMPTS[:1], max_tokens=12, depths=(2,), repeats=1)
-    (pair,) = result.differences
-    assert pair.differs_at is not None
-    assert f"K = 2 differs from plain decoding for 'one', from token {pair.differs_at} on" in table(result)
-    assert "where two words tie, either may win" in table(result)
-
-
-@pytest.mark.parametrize(
-    ("ours", "theirs", "at"),
-    [([], [], None), ([1, 2], [1, 2], None), ([1, 2], [1, 3], 1), ([1, 2], [1], 1), ([1], [1, 2], 1)],
-)
-def test_the_first_difference(ours: list[int], theirs: list[int], at: int | None) -> None:
-    assert first_difference(ours, theirs) == at
-
-
-def test_without_a_head_plain_alone_is_measured(model: LoadedModel) -> None:
-    result = bench(model.target, None, PROMPTS[:1], max_tokens=8, repeats=1)
-    assert result.plain_tokens_per_second is not None
-    assert result.depths == ()
-    assert result.costs is not None
-    assert result.costs.head_ms is None
-    assert "no MTP head" in table(result)
+def test_a_model_that_ends_its_replies_at_once_is_made_to_write_on(model: LoadedModel) -> None:
+    every_token = range(model.target.vocabulary)
+    found = run(model, text=ChatText(model.tokenizer, every_token, "measured"))
+    assert found is not None
+    assert len(found.prompts) == 3
 
 
 def stops_after(calls: int) -> Callable[[], bool]:
@@ -131,63 +115,121 @@ def stops_after(calls: int) -> Callable[[], bool]:
     return lambda: next(left, True)
 
 
-def test_stopped_early_it_keeps_what_was_measured(model: LoadedModel) -> None:
-    result = bench(model.target, model.head, PROMPTS, max_tokens=8, depths=(1,), repeats=2, cancelled=stops_after(60))
-    assert not result.complete
-    assert 0 < len(result.pairs) < 4
-    assert "Stopped early" in table(result)
+@pytest.mark.parametrize("calls", [0, 5, 60])
+def test_what_was_stopped_is_no_evidence(model: LoadedModel, calls: int) -> None:
+    assert run(model, cancelled=stops_after(calls)) is None
 
 
-def test_stopped_at_once_there_is_nothing_to_show(model: LoadedModel) -> None:
-    result = bench(model.target, model.head, PROMPTS, max_tokens=8, depths=(1,), cancelled=lambda: True)
-    assert result.plain_tokens_per_second is None
-    assert not result.complete
-    assert table(result).startswith("Nothing was measured")
+def test_more_time_is_more_cycles_up_to_a_limit(model: LoadedModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measure, "MOST_CYCLES", 4)
+    shallow = replace(model, capability=replace(model.capability, max_depth=1))
+    least = run(shallow)
+    monkeypatch.setattr(measure, "SECONDS", 600.0)
+    most = run(shallow)
+    assert least is not None
+    assert most is not None
+    for few, many in zip(least.prompts, most.prompts, strict=True):
+        assert few.depths[0].by_position[0].evaluated < 4 * DRAFT_ROUNDS < many.depths[0].by_position[0].evaluated
 
 
-def test_a_reply_of_one_token_has_no_speed(model: LoadedModel) -> None:
-    result = bench(model.target, model.head, PROMPTS, max_tokens=1, depths=(1,), repeats=1)
-    assert result.complete
-    assert result.pairs == ()
-    assert table(result).startswith("Nothing was measured")
+def test_depths_that_take_turns_write_what_plain_decoding_writes(model: LoadedModel) -> None:
+    def write(depth: int | Turns) -> list[int]:
+        task = Task(
+            prompt=[300, 310, 320],
+            turn_end=0,
+            chooser=Chooser(Sampling(temperature=1.0), [7]),
+            depth=depth,
+            end_tokens=frozenset(),
+            max_tokens=80,
+            context=4096,
+        )
+        take = depth.take if isinstance(depth, Turns) else lambda stats: None
+        return generate(
+            blank_conversation(model),
+            model.target,
+            task,
+            Silence(),
+            Counters(),
+            on_prefill=lambda done, total, reused: None,
+            on_round=take,
+            cancelled=lambda: False,
+        ).tokens
+
+    turns = Turns(DEPTHS)
+    assert write(turns) == write(0)
+    assert turns.cycles >= 1
 
 
-def test_progress_runs_to_the_end(model: LoadedModel) -> None:
-    seen: list[float] = []
-    bench(model.target, model.head, PROMPTS, max_tokens=4, depths=(1,), repeats=1, progress=seen.append)
-    assert seen == [0.5, 1.0]
+class Replay:
+    """Rounds as the loop would run them: the next depth is asked for before the round ahead of it is heard of."""
+
+    def __init__(self, turns: Turns) -> None:
+        self.turns = turns
+        self.depths: list[int] = []
+
+    def reply(self, rounds: int, ms: Callable[[int, int], float], accepted: int = 1) -> None:
+        """A reply of so many rounds, round i of depth K taking `ms(K, i)`, `accepted` drafts being right at most."""
+        self.turns.begin()
+        running = self.turns.choose(5)
+        for index in range(rounds):
+            behind = self.turns.choose(5)
+            right = min(accepted, running)
+            stats = RoundStats(running, min(right + 1, running), right, right + 1, ms(running, index))
+            self.depths.append(running)
+            self.turns.take(stats)
+            running = behind
 
 
-class Watched(QwenTarget):
-    """Remembers the caches that were made."""
-
-    caches: CacheSet
-
-    def make_caches(self) -> CacheSet:
-        self.caches = super().make_caches()
-        return self.caches
+def test_every_cycle_begins_one_depth_further_on() -> None:
+    replay = Replay(Turns((1, 2)))
+    replay.reply(3 * len(CYCLE), lambda depth, index: 1.0)
+    plain, one, two = ([depth] * CYCLE.count(depth) for depth in (0, 1, 2))
+    assert replay.depths == [*plain, *one, *two, *one, *two, *plain, *two, *plain, *one]
+    assert replay.turns.cycles == 3
 
 
-def test_timing_leaves_the_context_as_it_was(model: LoadedModel) -> None:
-    assert isinstance(model.target, QwenTarget)
-    target = Watched(model.target.model, model.target.family)
-    timer = StepTimer(target, model.head, [300, 310, 320], Sampling(), rows=3, context=20)
-    timer.sample(2)
-    after = target.logits(target.hidden(mx.array([[300]]), target.caches))
-    fresh = model.target.make_caches()
-    model.target.hidden(mx.array([([300, 310, 320] * 7)[:20]]), fresh)
-    assert mx.array_equal(after, model.target.logits(model.target.hidden(mx.array([[300]]), fresh)))
+def test_the_first_round_of_a_block_is_not_timed_but_its_drafts_count() -> None:
+    turns = Turns((1, 2))
+    firsts = {0, 1 + PLAIN_ROUNDS, 2 + PLAIN_ROUNDS + DRAFT_ROUNDS}
+    Replay(turns).reply(len(CYCLE), lambda depth, index: 1000.0 if index in firsts else 10.0 + depth)
+    found = turns.evidence("code", 5)
+    assert found is not None
+    assert found.plain_ms.high == 10.0
+    assert [depth.round_ms.high for depth in found.depths] == [11.0, 12.0]
+    assert found.depths[0].by_position == (PositionCount(1 + DRAFT_ROUNDS, 1 + DRAFT_ROUNDS),)
 
 
-def test_the_standard_prompts_are_chats_of_three_kinds(model: LoadedModel) -> None:
-    prompts = standard_prompts(ChatText(model.tokenizer, model.eos_ids, "bench"))
-    assert [prompt.name for prompt in prompts] == ["story", "code", "list"]
-    assert all(0 < prompt.turn_end < len(prompt.tokens) for prompt in prompts)
+def test_a_reply_that_ends_in_mid_block_costs_one_round_and_no_more() -> None:
+    turns, replay = Turns((1, 2)), None
+    replay = Replay(turns)
+    replay.reply(3, lambda depth, index: 10.0)
+    replay.reply(len(CYCLE) - 3, lambda depth, index: 1000.0 if index == 0 else 10.0)
+    assert replay.depths == CYCLE
+    found = turns.evidence("code", 5)
+    assert found is not None
+    assert found.plain_ms.high == 10.0
 
 
-def test_the_table_fits_a_terminal(measured: Bench) -> None:
-    text = table(measured)
-    assert max(map(len, text.splitlines())) <= 80
-    for result in measured.depths:
-        (line,) = [line for line in text.splitlines() if line.startswith(f"K = {result.depth} ")]
-        assert line.split()[3:5] == [f"{result.tokens_per_second:.1f}", f"{result.speedup:.2f}x"]
+def test_tokens_per_round_come_from_what_all_depths_counted() -> None:
+    turns = Turns((1, 2))
+    Replay(turns).reply(len(CYCLE), lambda depth, index: 12.0, accepted=1)
+    found = turns.evidence("code", 5)
+    assert found is not None
+    one, two = found.depths
+    assert one.ms_per_token.median == pytest.approx(12.0 / 2)  # the first draft was always right
+    assert two.ms_per_token.median == pytest.approx(12.0 / 2)  # and the second never
+
+
+def test_a_depth_that_had_no_turn_leaves_no_evidence() -> None:
+    turns = Turns((1, 2))
+    Replay(turns).reply(len(CYCLE) - DRAFT_ROUNDS, lambda depth, index: 1.0)
+    assert turns.evidence("code", 5) is None
+
+
+def test_a_chip_rests_between_cycles_where_no_clock_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    turns = Turns((1, 2), rest_s=0.5)
+    replay = Replay(turns)
+    rests: list[int] = []
+    monkeypatch.setattr(measure.time, "sleep", lambda seconds: rests.append(len(replay.depths)))
+    replay.reply(2 * len(CYCLE) + 1, lambda depth, index: 1.0)
+    assert rests == [len(CYCLE), 2 * len(CYCLE)]

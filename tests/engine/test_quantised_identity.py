@@ -12,8 +12,8 @@ import pytest
 
 from engine.decode.cache import KVCache
 from engine.decode.quantised import QuantisedKVCache, quantise, require_quantisable
+from engine.decode.verify import first_difference
 from engine.errors import RequestError
-from engine.measure import first_difference
 from engine.types import KVQuantisation, Sampling
 from tests import checkpoints
 from tests.engine.test_identity import ANSWER, SETTINGS, TIE, Writer

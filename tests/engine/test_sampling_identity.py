@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from engine.measure import first_difference
+from engine.decode.verify import first_difference
 from engine.types import Sampling
 from tests import checkpoints, families
 from tests.engine.test_identity import TIE, Writer, on_the_cpu  # noqa: F401

@@ -24,6 +24,8 @@ from engine.types import (
     Loaded,
     LoadFailed,
     LoadProgress,
+    Measured,
+    MeasureProgress,
     Message,
     MtpWish,
     PrefillProgress,
@@ -127,6 +129,21 @@ def test_a_reply_that_is_continued_is_the_reply_that_was_never_cut(
     rest = write(worker, Request(3, "c", (question, said), seed=5, max_tokens=13, **how))  # type: ignore[arg-type]
     assert begun.tokens + rest.tokens == whole.tokens
     assert begun.text.rstrip("\ufffd") + rest.text == whole.text
+
+
+def test_a_measurement_is_stopped_like_a_reply_and_keeps_nothing(worker: Worker, model: Path) -> None:
+    worker.measure(1)
+    failed = until(worker, Failed)[-1]
+    assert isinstance(failed, Failed)
+    assert failed.error.code == "no_model"
+    loaded(worker, model)
+    worker.measure(2)
+    until(worker, MeasureProgress)
+    worker.stop(2)
+    measured = until(worker, Measured)[-1]
+    assert isinstance(measured, Measured)
+    assert measured.evidence is None
+    assert "Nothing was kept" in measured.sentence
 
 
 def test_w05_a_failed_request_is_an_event_and_the_next_one_is_served(worker: Worker, model: Path) -> None:

@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from engine.bench.arms import Arm, Written
-from engine.bench.case import Case, CaseResult, Spread, arm_result, first_difference, in_turn, run, spread
+from engine.bench.case import Case, CaseResult, Spread, arm_result, in_turn, run, spread
 from engine.bench.constructed import build
 from engine.bench.costs import Part, StepCosts
 from engine.bench.page import case_section
+from engine.decode.verify import first_difference
 from engine.types import PositionCount, RoundStats
 
 COSTS = StepCosts(rows=(Part(1.0, 10.0), Part(1.0, 12.0)), head=(Part(0.5, 2.0), Part(0.5, 3.0)))
