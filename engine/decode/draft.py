@@ -29,6 +29,7 @@ from typing import Any, Protocol
 import mlx.core as mx
 
 from engine.decode.cache import CacheSet
+from engine.decode.head_rows import HeadRows, joined
 from engine.decode.sample import Chooser
 from engine.types import DraftSource
 
@@ -193,7 +194,7 @@ class MtpChain(HistoryDrafter):
         if not any(counts):
             return
         first, rows = self._blocks[0], max(counts)
-        first.waiting.append(_Rows(hidden[:, :rows], tokens[:, :rows], list(counts)))
+        first.waiting.append(HeadRows(hidden[:, :rows], tokens[:, :rows], list(counts)))
         if first.lag - rows >= MAX_PENDING:
             # Too far behind: forget all but the latest rows, and start the head's history over from them.
             latest = first.waiting
@@ -234,9 +235,9 @@ class MtpChain(HistoryDrafter):
             guesses.append(chooser.choose(head.logits(hidden), [p + i for p in positions], window))
             return guesses[-1]
 
-        token, on_trial = newest, list[_Rows]()
+        token, on_trial = newest, list[HeadRows]()
         for number, block in enumerate(self._blocks[:depth]):
-            rows = _joined([*block.waiting, *on_trial])
+            rows = joined([*block.waiting, *on_trial])
             if rows is None:
                 raise RuntimeError("the head has no row to draft from")
             # The token after the last waiting row stands for block 0, and is a guess for the others.
@@ -262,9 +263,9 @@ class MtpChain(HistoryDrafter):
     def _catch_up(self, first: int) -> None:
         """Let each block from number `first` on read the waiting rows whose next token is known: all but the last."""
         for number, block in enumerate(self._blocks[first:], first):
-            rows = _joined(block.waiting)
+            rows = joined(block.waiting)
             if rows is None or max(rows.counts) < 2:
-                break
+                continue
             known = [max(count - 1, 0) for count in rows.counts]
             last = rows.part(known, rows.counts)
             # A copy: a slice would keep the hidden states of the whole chunk alive for as long as a mark holds it.
@@ -274,7 +275,7 @@ class MtpChain(HistoryDrafter):
             self._hand_on(number, made, known)
             mx.async_eval(made.hidden)
 
-    def _hand_on(self, number: int, made: _Rows, stand: Sequence[int]) -> None:
+    def _hand_on(self, number: int, made: HeadRows, stand: Sequence[int]) -> None:
         """Of the rows that a block made, the first `stand[b]` wait for the block after it."""
         if number + 1 < len(self._blocks):
             self._blocks[number + 1].waiting.append(made.part([0] * len(stand), stand))
@@ -335,7 +336,7 @@ class _Point:
     caches: CacheSet
     caches_point: Any
     held: int
-    waiting: list[_Rows]
+    waiting: list[HeadRows]
 
 
 class _Block:
@@ -344,7 +345,7 @@ class _Block:
     def __init__(self, head: Head) -> None:
         self.head = head
         self.caches = head.make_caches()
-        self.waiting: list[_Rows] = []
+        self.waiting: list[HeadRows] = []
         self.held = 0
         """How many rows its cache holds, of the longest sequence."""
         self.rows_read = 0
@@ -377,7 +378,7 @@ class _Block:
             cut = self.held - rows
             trimmable = self.caches.trimmable
             return _Point(self.caches, self.caches.mark_before(cut), rows, []) if trimmable else None
-        waiting = _joined(self.waiting)
+        waiting = joined(self.waiting)
         kept = [] if waiting is None else [waiting.part([0], [min(waiting.counts[0], rows - self.held)])]
         return replace(self.mark(), waiting=kept)
 
@@ -385,7 +386,7 @@ class _Block:
         self.caches, self.held, self.waiting = point.caches, point.held, list(point.waiting)
         self.caches.rewind(point.caches_point)
 
-    def run(self, rows: _Rows, newest: mx.array, stand: Sequence[int]) -> _Rows:
+    def run(self, rows: HeadRows, newest: mx.array, stand: Sequence[int]) -> HeadRows:
         """What it makes of `rows`, `newest` `[B, 1]` being the token after the last one. Its cache keeps the first
         `stand[b]` of them."""
         followers = rows.followers(newest)
@@ -394,67 +395,4 @@ class _Block:
         self.caches.commit(stand)
         self.held += max(stand)
         self.rows_read += max(stand)
-        return _Rows(made, followers, rows.counts)
-
-
-@dataclass(frozen=True)
-class _Rows:
-    """Rows for a block to read: hidden states `[B, R, H]`, the tokens that made them `[B, R]`, and how many of the R
-    rows each sequence has, the first ones."""
-
-    hidden: mx.array
-    tokens: mx.array
-    counts: list[int]
-
-    @property
-    def ragged(self) -> bool:
-        return len(set(self.counts)) > 1
-
-    @property
-    def newest(self) -> mx.array:
-        """The last hidden state of each sequence `[B, 1, H]`."""
-        return self.part([max(count - 1, 0) for count in self.counts], self.counts).hidden
-
-    def part(self, starts: Sequence[int], ends: Sequence[int]) -> _Rows:
-        """For each sequence its rows from `starts[b]` up to `ends[b]`."""
-        counts = [end - start for start, end in zip(starts, ends, strict=True)]
-        rows = max(counts)
-        if len(set(starts)) == 1:
-            at = slice(starts[0], starts[0] + rows)
-            return _Rows(self.hidden[:, at], self.tokens[:, at], counts)
-        index = mx.array(list(starts))[:, None] + mx.arange(rows)[None]
-        return _Rows(*_taken(self.hidden, self.tokens, mx.minimum(index, self.tokens.shape[1] - 1)), counts)
-
-    def followers(self, newest: mx.array) -> mx.array:
-        """The token after each row `[B, R]`, `newest` `[B, 1]` being the one after the last."""
-        following = mx.concatenate([self.tokens[:, 1:], newest.astype(self.tokens.dtype)], axis=1)
-        if self.ragged:
-            last = mx.array(self.counts)[:, None] - 1
-            following = mx.where(mx.arange(following.shape[1])[None] == last, newest, following)
-        return following
-
-
-def _joined(pieces: Sequence[_Rows]) -> _Rows | None:
-    """All rows as one piece, those of each sequence one behind the other; None where there are none."""
-    pieces = [piece for piece in pieces if any(piece.counts)]
-    if len(pieces) < 2:
-        return pieces[0] if pieces else None
-    hidden = mx.concatenate([piece.hidden for piece in pieces], axis=1)
-    tokens = mx.concatenate([piece.tokens for piece in pieces], axis=1)
-    counts = [sum(counts) for counts in zip(*(piece.counts for piece in pieces), strict=True)]
-    if any(piece.ragged for piece in pieces[:-1]):
-        columns: list[list[int]] = [[] for _ in counts]
-        start = 0
-        for piece in pieces:
-            for sequence, count in zip(columns, piece.counts, strict=True):
-                sequence.extend(range(start, start + count))
-            start += piece.tokens.shape[1]
-        longest = max(counts)
-        index = mx.array([sequence + [0] * (longest - len(sequence)) for sequence in columns])
-        hidden, tokens = _taken(hidden, tokens, index)
-    return _Rows(hidden, tokens, counts)
-
-
-def _taken(hidden: mx.array, tokens: mx.array, index: mx.array) -> tuple[mx.array, mx.array]:
-    """For each sequence the rows at its `index` `[B, R]`."""
-    return mx.take_along_axis(hidden, index[..., None], axis=1), mx.take_along_axis(tokens, index, axis=1)
+        return HeadRows(made, followers, rows.counts)
