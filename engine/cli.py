@@ -422,6 +422,7 @@ def inspection_json(found: Inspection) -> dict[str, Any]:
     """What was found of a model as published: its capability, None where it cannot be opened, and the receipt."""
     return {
         "capability": None if found.capability is None else asdict(found.capability),
+        "memory": None if found.memory is None else {**asdict(found.memory), "total": found.memory.total},
         "receipt": found.receipt.to_json(),
     }
 
@@ -436,6 +437,7 @@ def inspection_table(found: Inspection) -> str:
         ("Model", f"{found.name} ({capability.model_type}), {count_words(capability.parameters)} parameters"),
         ("Weights", f"{capability.quantisation}, {size_words(capability.bytes)}"),
         ("Context", f"{capability.context:,} tokens"),
+        ("Memory", memory_words(found)),
         ("MTP head", "none that can be used" if head is None else head_words(head)),
         ("This computer", found.device.name),
         ("Reading ahead", decision.sentence),
@@ -462,6 +464,13 @@ def evidence_table(found: Evidence) -> str:
     widths = [max(map(len, column)) for column in zip(*columns, strict=True)]
     lines = ("  ".join(f"{cell:>{width}}" for cell, width in zip(row, widths, strict=True)) for row in columns)
     return "\n".join(["tok/s behind so many tokens of context:", *lines])
+
+
+def memory_words(found: Inspection) -> str:
+    """What the model takes of the memory with the longest chat that fits, and what that is made of."""
+    need = found.memory
+    assert need is not None
+    return f"{size_words(need.total)}: {need}"
 
 
 def head_words(head: HeadInfo) -> str:

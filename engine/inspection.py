@@ -12,7 +12,7 @@ from pathlib import Path
 from engine import device, policy
 from engine.errors import ModelError
 from engine.library.local import display_name, resolve
-from engine.memory import refuse_too_large
+from engine.memory import LEAST_CONTEXT, MemoryNeed, context_that_fits, memory_needed, refuse_too_large
 from engine.model import capability
 from engine.model.pairing import with_draft_model
 from engine.trials import with_refusal, with_trial
@@ -30,6 +30,14 @@ class Inspection:
     decision: Decision | None
     receipt: Receipt
     error: ErrorReport | None = None
+
+    @property
+    def memory(self) -> MemoryNeed | None:
+        """What the model takes with the longest chat that fits beside it, or with a short one where none does."""
+        if self.capability is None:
+            return None
+        fits = context_that_fits(self.capability, self.device)
+        return memory_needed(self.capability, self.device, fits or min(self.capability.context, LEAST_CONTEXT))
 
 
 def inspect(model: str, head: str | None = None, wish: MtpWish | None = None, draft: str | None = None) -> Inspection:

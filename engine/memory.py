@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from engine.device import is_apple
 from engine.errors import ModelError
 from engine.types import Capability, Device
 
@@ -27,6 +28,9 @@ CHAT_SHARE = 1 / 8
 """The share of that which goes to chats for a quick next turn."""
 PLAIN_SHARE = 0.9
 """The share of its memory that a computer without Metal can give; Metal names its own limit."""
+METAL_SMALL = 32 << 30
+"""Up to so many bytes Metal's limit is two thirds of a Mac's memory, above that three quarters. For whoever may not ask
+it, so that no window and no command line has to import MLX."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +78,7 @@ def memory_needed(capability: Capability, device: Device, context: int, kv_bits:
     rows = _whole_steps(context)
     windows = sum(min(rows, _whole_steps(window + CHUNK)) * values for window, values in shape.windows)
     head_rows = min(rows, _whole_steps(shape.head_window + CHUNK)) if shape.head_window else rows
+    block = shape.head_token * head_rows * value  # what each block of the head keeps
     # One layer at a time: its rows of the prompt, and for latent attention the keys and values of all tokens.
     working = (CHUNK * shape.row + VERIFY_ROWS * shape.vocabulary + shape.expanded * rows) * value
     return MemoryNeed(
@@ -81,9 +86,7 @@ def memory_needed(capability: Capability, device: Device, context: int, kv_bits:
         weights=_in_memory(capability.bytes, capability.quantisation, device),
         kv=round(shape.token * rows * row_value) + windows * value,
         recurrent=shape.state * STATES_KEPT,
-        head=0
-        if head is None
-        else _in_memory(head.bytes, head.quantisation, device) + shape.head_token * head_rows * value,
+        head=0 if head is None else _in_memory(head.bytes, head.quantisation, device) + head.count * block,
         draft=0 if draft is None else _in_memory(draft.bytes, draft.quantisation, device),
         working=working,
     )
@@ -99,7 +102,11 @@ def _in_memory(stored: int, quantisation: str, device: Device) -> int:
 
 def memory_available(device: Device) -> int:
     """Bytes that a model and its conversations may take of this machine."""
-    return round(device.memory * PLAIN_SHARE) if device.working_set is None else device.working_set
+    if device.working_set is not None:
+        return device.working_set
+    if is_apple(device):
+        return device.memory * 3 // 4 if device.memory > METAL_SMALL else device.memory * 2 // 3
+    return round(device.memory * PLAIN_SHARE)
 
 
 def chat_memory(device: Device) -> int:
@@ -141,5 +148,7 @@ def refuse_too_large(capability: Capability, device: Device) -> None:
 
 
 def size_words(count: int) -> str:
-    """Bytes in decimal units, as Finder counts them: "3.4 GB", "67 MB"."""
-    return f"{count / 1e9:.1f} GB" if count >= 1e8 else f"{count / 1e6:.0f} MB"
+    """Bytes in decimal units, as Finder counts them: "3.4 GB", "67 MB", "0.5 MB"."""
+    if count >= 1e8:
+        return f"{count / 1e9:.1f} GB"
+    return f"{count / 1e6:.0f} MB" if count >= 1e7 else f"{count / 1e6:.1f} MB"

@@ -43,7 +43,7 @@ ENGINE = {
     "engine.tool_calls": (),
     "engine.parts": ("engine.tool_calls",),
     "engine.device": ("engine.types", "engine.errors"),
-    "engine.memory": ("engine.types", "engine.errors"),
+    "engine.memory": ("engine.types", "engine.errors", "engine.device"),
     "engine.telemetry": ("engine.types", "engine.errors"),
     "engine.sampling": ("engine.types", "engine.errors"),
     "engine.evidence": ("engine.types", "engine.errors"),

@@ -132,6 +132,7 @@ class ChatView(QWidget):
         session.model_changed.connect(self._refresh_thinking)
         session.thinking_changed.connect(self._refresh_thinking)
         session.speed_changed.connect(self._refresh_meter)
+        session.room_changed.connect(self._refresh_meter)
         session.notice.connect(self.show_notice)
         self._show_chat()
         self.refresh()
@@ -371,6 +372,8 @@ class ChatView(QWidget):
     def _refresh_meter(self) -> None:
         info = self._session.info
         limit = info.capability.context if info is not None else None
+        if limit is not None and self._session.context_limit is not None:
+            limit = min(limit, self._session.context_limit)
         self.composer.meter.show_use(self._session.current.used_tokens, limit)
 
     # ------------------------------------------------------------ layout

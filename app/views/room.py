@@ -16,7 +16,7 @@ LIMIT = Quantity(
     "computer's memory, can hold.",
 )
 MEMORY = Quantity(
-    *("chat_memory", "Memory for chats, GB", 0.0, 1000.0, None, False),
+    *("chat_memory", "Chat memory, GB", 0.0, 1000.0, None, False),
     "How much memory recent chats may keep. Empty: an eighth of what this computer has for a model.",
 )
 FULL = (

@@ -26,6 +26,9 @@ def test_k08_a_limit_is_kept_for_its_model_and_goes_with_every_message(house: Ho
     house.send("hello")
     assert house.worker.requests[-1].context_limit == 2000
     assert house.settings.context_limits == {house.session.model_path: 2000}
+    house.worker.reply("An answer.")
+    house.tick()
+    assert house.window.chat.composer.meter.words.endswith(" of 2.0k")
     section.limit.setText("")
     section.limit.editingFinished.emit()
     assert house.settings.context_limits == {}

@@ -113,7 +113,8 @@ def test_people_get_a_few_aligned_lines(tmp_path: Path, capsys: pytest.CaptureFi
     assert printed.err == ""
     lines = printed.out.splitlines()
     assert lines[0].split("  ") == ["Model", *[""] * 4, "Tiny (qwen3_5), 19,648 parameters"]
-    assert "in the model, bf16" in lines[3]
+    assert "for the model, " in lines[3]
+    assert "in the model, bf16" in lines[4]
     assert any(line.startswith("Reading ahead  ") for line in lines)
     starts = {len(line) - len(line.split("  ", 1)[1].lstrip()) for line in lines}
     assert len(starts) == 1
@@ -124,7 +125,11 @@ def test_json_gives_capability_and_receipt(tmp_path: Path, capsys: pytest.Captur
     head = write_safetensors(tmp_path / "head" / "mtp.safetensors", stored(DENSE))
     assert main(["inspect", str(folder), "--head", str(head), "--json"]) == 0
     answer = json.loads(capsys.readouterr().out)
-    assert set(answer) == {"capability", "receipt"}
+    assert set(answer) == {"capability", "memory", "receipt"}
+    memory = answer["memory"]
+    parts = ("weights", "kv", "recurrent", "head", "draft", "working")
+    assert memory["total"] == sum(memory[part] for part in parts)
+    assert memory["context"] == answer["capability"]["context"]
     assert answer["capability"]["head"]["source"] == "mtp.safetensors"
     assert faults(answer["receipt"]) == []
 

@@ -214,6 +214,12 @@ def test_k15_a_model_is_loaded_where_it_and_a_chat_fit(known: Capability, gigaby
     assert report.next_step
 
 
+@pytest.mark.parametrize(("gigabytes", "has"), [(8, 5.73), (16, 11.45), (36, 28.99), (128, 103.08)])
+def test_k15_a_mac_that_was_not_asked_has_what_metal_would_say(gigabytes: int, has: float) -> None:
+    asked = replace(MAC, memory=gigabytes << 30, working_set=None)
+    assert memory_available(asked) == pytest.approx(has * GB, rel=0.01)
+
+
 def test_k03_the_budget_for_chats_follows_the_machine() -> None:
     assert chat_memory(MAC) == (12 << 30) // 8
     assert chat_memory(LINUX) == pytest.approx((16 << 30) * 0.9 / 8)
@@ -259,12 +265,14 @@ def test_k15_caches_hold_what_was_said_beforehand(name: str, model_of: Callable[
     assert need.recurrent == pytest.approx(states * memory.STATES_KEPT, rel=0.1)
     assert need.kv == pytest.approx(held.nbytes - states, rel=0.1)
     if loaded.head is not None and loaded.capability.head is not None:
+        assert loaded.capability.head.count == 1 + len(loaded.head.later)
         own = loaded.head.make_caches()
         hidden = loaded.target.hidden(mx.full((1, memory.CHUNK), 70, dtype=mx.int32), loaded.target.make_caches())
         for _ in range(2):
             loaded.head(hidden, hidden, own)
         mx.eval(own.arrays)
-        assert need.head == pytest.approx(loaded.capability.head.bytes + own.nbytes, rel=0.1)
+        kept = own.nbytes * loaded.capability.head.count
+        assert need.head == pytest.approx(loaded.capability.head.bytes + kept, rel=0.1)
 
 
 def test_a_config_without_sizes_counts_nothing_and_raises_nothing() -> None:
