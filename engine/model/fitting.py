@@ -12,9 +12,9 @@ from engine.errors import RequestError
 from engine.model.text import ChatText, Prompt
 from engine.types import LeftOut, Message, Overflow
 
-LONGEST_TOKEN = 16
-"""Characters: a text with more than so many for each token of the context is counted piece by piece before it is
-encoded, so that a stop is noticed meanwhile."""
+TOKEN_LENGTH = 4
+"""Characters, usually: a message with more than so many for each token of the context is counted piece by piece before
+anything else is done with it, so that a stop is noticed meanwhile."""
 PIECE = 50_000
 ROLL = 4
 """The window rolls by quarters of the context: the beginning of the prompt then stays the same for many turns, and
@@ -65,7 +65,7 @@ def fit(
         rest = [message for turn in turns[count:] for message in turn]
         return text.encode([*instructions, *rest], thinking)
 
-    shortest = without(len(turns) - 1)
+    shortest = whole if len(turns) < 2 else without(len(turns) - 1)
     if len(shortest.tokens) >= limit.tokens:
         raise _too_long(len(shortest.tokens), limit, alone=len(turns) == 1)
     if overflow == "refuse":
@@ -88,9 +88,9 @@ def fit(
 def _refuse_far_too_long(
     text: ChatText, messages: Sequence[Message], limit: ContextLimit, cancelled: Callable[[], bool]
 ) -> None:
-    """Raises RequestError for a last message that is many times too long. A stop ends the count, not the refusal."""
+    """Raises RequestError for a last message that is far too long. A stop ends the count, not the refusal."""
     content = messages[-1].content if messages else ""
-    if len(content) <= LONGEST_TOKEN * limit.tokens:
+    if len(content) <= max(TOKEN_LENGTH * limit.tokens, PIECE):
         return
     count = 0
     for start in range(0, len(content), PIECE):
