@@ -34,6 +34,7 @@ from engine.types import ErrorReport, Reply
 
 BUBBLE_WIDTH = 520
 BUBBLE_RADIUS = 12
+SHOWN_CHARACTERS = 20_000  # of what the user wrote
 BLOCK_SPACING = 16
 FASTEST_MS, SLOWEST_MS = 33, 250
 TICK_MS = 7  # what drawing may take at once, so that laying out and painting fit into a frame of 16 ms
@@ -81,7 +82,8 @@ class UserTurn(QWidget):
 
 
 class _Bubble(PageText, QTextEdit):
-    """Plain text as wide as it needs to be."""
+    """Plain text as wide as it needs to be. Of a very long one the beginning is shown, for laying out all of it would
+    hold up the window; `written` is the whole."""
 
     ACROSS, ABOVE, BELOW = 16, 8, 12  # a fixed line height stands its text low
 
@@ -95,7 +97,8 @@ class _Bubble(PageText, QTextEdit):
         self.setWordWrapMode(wrap_mode(text))
         self.setLineWrapMode(QTextEdit.LineWrapMode.FixedPixelWidth)  # else every resize would set the width anew
         self.setViewportMargins(self.ACROSS, self.ABOVE, self.ACROSS, self.BELOW)
-        self.setPlainText(text)
+        more = len(text) - SHOWN_CHARACTERS
+        self.setPlainText(text if more <= 0 else f"{text[:SHOWN_CHARACTERS]}…\n\n({more:,} more characters)")
         self._widest = 0
         self.restyle()
 

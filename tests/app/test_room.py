@@ -5,6 +5,7 @@ from __future__ import annotations
 from PySide6.QtWidgets import QLabel
 
 from app.settings import Settings
+from app.views.message import SHOWN_CHARACTERS, UserTurn
 from app.views.room import RoomSection, memory_words
 from engine.types import ChatMemory, ErrorReport, Failed, LeftOut
 from tests.app.house import House
@@ -89,6 +90,17 @@ def test_k12_a_message_that_is_too_long_goes_back_to_the_field_with_its_count(ho
     assert "40,960 tokens" in card.accessibleName()
     assert house.draft == "a book"
     assert house.status == "Editing your last message"
+
+
+def test_k12_of_a_book_the_window_lays_out_the_beginning_and_keeps_all(house: House) -> None:
+    house.load()
+    book = "one line of many\n" * 50_000
+    house.session.send(book)
+    (shown,) = [turn for turn in house.window.chat.transcript.turns if isinstance(turn, UserTurn)]
+    said = shown.bubble.toPlainText()
+    assert len(said) < SHOWN_CHARACTERS + 100
+    assert said.endswith(f"({len(book.strip()) - SHOWN_CHARACTERS:,} more characters)")
+    assert shown.text() == house.worker.requests[-1].messages[-1].content == book.strip("\n")
 
 
 def test_k12_what_was_typed_meanwhile_stays(house: House) -> None:
