@@ -32,6 +32,7 @@ from engine.model.text import ChatText, Prompt
 from engine.sampling import validated
 from engine.telemetry import Counters
 from engine.types import (
+    MAX_DEPTH,
     DepthEvidence,
     Device,
     Evidence,
@@ -166,10 +167,11 @@ class _Subject:
                 prompt=prompt.tokens,
                 turn_end=prompt.user_end,
                 chooser=Chooser(self.sampling, [seed]),
-                depth=turns,
+                depth=MAX_DEPTH,
                 end_tokens=end_tokens,
                 max_tokens=most,
                 context=self.context,
+                depths=turns,
             ),
             Silence(),
             Counters(),
@@ -216,7 +218,7 @@ class Turns:
         turned = (*self._depths[start:], *self._depths[:start])
         return [depth for depth in turned for _ in range(1 + (DRAFT_ROUNDS if depth else PLAIN_ROUNDS))]
 
-    def observe(self, stats: RoundStats, *, pipelined: bool) -> None:
+    def observe(self, stats: RoundStats) -> None:
         """Everything is learned in `take`."""
 
     def take(self, stats: RoundStats) -> None:

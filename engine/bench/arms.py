@@ -9,12 +9,14 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Protocol
 
 import mlx.core as mx
 from mlx_lm.generate import generate_step
 from mlx_lm.models.cache import make_prompt_cache
 
+from engine.bench.host import WaitingClock
 from engine.bench.subject import Subject
 from engine.decode.cache import CacheSet
 from engine.decode.conversation import Conversation
@@ -27,11 +29,13 @@ from engine.types import RoundStats, Sampling
 
 @dataclass(frozen=True)
 class Written:
-    """A reply: its tokens, and the time from the first of them to the last, rounds told apart where there are any."""
+    """A reply: its tokens, and the time from the first of them to the last, rounds told apart where there are any.
+    `host_ms` is what Python worked for each round but the first, whose launch is not part of it."""
 
     tokens: tuple[int, ...]
     ms: float
     rounds: tuple[RoundStats, ...] = ()
+    host_ms: tuple[float, ...] = ()
 
     @property
     def ms_per_token(self) -> float:
@@ -67,26 +71,30 @@ class Passage:
     def write(self, depth: int, count: int) -> Written:
         """A reply of up to `count` tokens, with `depth` drafts a round."""
         rounds: list[RoundStats] = []
-        subject = self.subject
-        outcome = generate(
-            self.conversation,
-            subject.model.target,
-            Task(
-                prompt=self.prompt,
-                turn_end=len(self.prompt) - 1,
-                chooser=Chooser(Sampling(), [0]),
-                depth=depth,
-                end_tokens=subject.end_tokens,
-                max_tokens=count,
-                context=subject.model.capability.context,
-            ),
-            Silence(),
-            Counters(),
-            on_prefill=lambda done, total, reused: None,
-            on_round=rounds.append,
-            cancelled=lambda: False,
+        subject, clock = self.subject, WaitingClock()
+        task = Task(
+            prompt=self.prompt,
+            turn_end=len(self.prompt) - 1,
+            chooser=Chooser(Sampling(), [0]),
+            depth=depth,
+            end_tokens=subject.end_tokens,
+            max_tokens=count,
+            context=subject.model.capability.context,
         )
-        return Written(tuple(outcome.tokens), sum(each.ms for each in rounds), tuple(rounds))
+        with clock.running():
+            outcome = generate(
+                self.conversation,
+                subject.model.target,
+                task,
+                Silence(),
+                Counters(),
+                on_prefill=lambda done, total, reused: None,
+                on_round=rounds.append,
+                cancelled=lambda: False,
+            )
+        waited = [after - before for before, after in pairwise(clock.at_reads)]
+        host = [each.ms - ms for each, ms in zip(rounds[1:], waited, strict=True)]
+        return Written(tuple(outcome.tokens), sum(each.ms for each in rounds), tuple(rounds), tuple(host))
 
 
 class EngineArm:

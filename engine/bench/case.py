@@ -48,9 +48,9 @@ class ArmResult:
     """What one arm came to.
 
     `speedup` is over the plain reply of the same cycle. `ideal` is the speed-up that the parts of its rounds allow,
-    and `reached` the share of it that was measured. `exposed_host_ms` is what a round takes beyond its parts' time on
-    the device. `beyond_plain` is its work that plain decoding would not have done, as a share of all of it: verify
-    rows beyond the first and head calls, counted. `differs_at` is the first token that is not plain decoding's.
+    and `reached` the share of it that was measured. `host_ms` is what Python works for a round. `beyond_plain` is its
+    work that plain decoding would not have done, as a share of all of it: verify rows beyond the first and head calls,
+    counted. `differs_at` is the first token that is not plain decoding's.
     """
 
     name: str
@@ -60,7 +60,7 @@ class ArmResult:
     by_position: tuple[PositionCount, ...]
     ideal: float | None
     reached: Spread | None
-    exposed_host_ms: float | None
+    host_ms: float | None
     beyond_plain: float | None
     differs_at: int | None
 
@@ -136,11 +136,7 @@ def arm_result(name: str, cycles: Sequence[dict[str, Written]], costs: StepCosts
     rounds = [each for written in own for each in written.rounds]
     drafted = [each for each in rounds if each.drafted]
     ideals = [costs.ideal(written.rounds) for written in own if written.rounds and drafted]
-    exposed = [
-        each.ms - cost
-        for written in own
-        for each, cost in zip(written.rounds, costs.rounds_ms(written.rounds), strict=True)
-    ]
+    host = [ms for written in own for ms in written.host_ms]
     beyond = 2 * sum(each.drafted for each in drafted)  # a head call for every verify row beyond the first
     pairs = [(cycle["plain"].tokens, cycle[name].tokens) for cycle in cycles]
     return ArmResult(
@@ -151,7 +147,7 @@ def arm_result(name: str, cycles: Sequence[dict[str, Written]], costs: StepCosts
         by_position=_by_position(drafted),
         ideal=median(ideals) if ideals else None,
         reached=spread([speedup / ideal for speedup, ideal in zip(speedups, ideals, strict=True)]) if ideals else None,
-        exposed_host_ms=median(exposed) if exposed else None,
+        host_ms=median(host) if host else None,
         beyond_plain=beyond / (len(rounds) + beyond) if rounds else None,
         differs_at=next((at for ours, theirs in pairs if (at := first_difference(ours, theirs)) is not None), None),
     )

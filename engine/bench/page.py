@@ -17,7 +17,7 @@ cycle. Figures are medians over cycles, in brackets the quarter points: half of 
 - **× plain**: how many times as fast as plain decoding. **ideal**: what tokens per round divided by the cost of a round
   allow, the cost built from separately timed parts: a verify of K + 1 rows and K head calls, of which the first reads
   the n + 1 rows that the round before has committed. **reached**: × plain divided by ideal.
-- **exposed**: what a round takes beyond its parts' time on the device: graph building and reading that nothing hides.
+- **host**: what Python works for a round, whether it hides behind the device or not: mostly building graphs.
 - **beyond plain**: verify rows beyond the first and head calls, as a share of all forwards.
 - In the bars `│` is plain decoding and `◆` the ideal.
 """
@@ -40,7 +40,7 @@ def case_section(result: CaseResult) -> str:
             f"up to {case.tokens} tokens.",
             "".join(parts) + "\n",
             _table(
-                ("", "tok/s", "× plain", "tokens/round", "accepted", "ideal", "reached", "exposed", "beyond plain"),
+                ("", "tok/s", "× plain", "tokens/round", "accepted", "ideal", "reached", "host", "beyond plain"),
                 [_row(arm) for arm in result.arms],
             ),
             "```",
@@ -62,7 +62,7 @@ def _row(arm: ArmResult) -> Sequence[str]:
         accepted,
         "" if arm.ideal is None else f"{arm.ideal:.2f}",
         "" if arm.reached is None else _spread(arm.reached),
-        "" if arm.exposed_host_ms is None else f"{arm.exposed_host_ms:.2f} ms",
+        "" if arm.host_ms is None else f"{arm.host_ms:.2f} ms",
         "" if not arm.beyond_plain else f"{arm.beyond_plain:.1%}",
     )
 

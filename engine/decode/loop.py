@@ -48,7 +48,7 @@ class Depth(Protocol):
     """Says how many drafts each round makes."""
 
     def choose(self, most: int) -> int:
-        """Drafts for the next round, 0 to `most`."""
+        """Drafts for the next round, 0 to `most`. May be asked for one round more than was read yet."""
         ...
 
 
@@ -66,7 +66,8 @@ class Silence:
 class Task:
     """What to decode. `depth` 0 without `lookup` is plain decoding: no drafter is run or kept up to date.
 
-    `depth` is how many drafts a round are computed, `lookup` how many may be copied from what was said before.
+    `depth` is how many drafts a round are computed, or at most computed where `depths` chooses them round by round;
+    `lookup` is how many may be copied from what was said before.
     `turn_end` is the length of the prompt before the generation prompt, 0 if unknown. `max_tokens` -1 is no limit
     but the context's. `kv` quantises keys and values at one fixed position, which no round crosses.
     """
@@ -74,12 +75,13 @@ class Task:
     prompt: Sequence[int]
     turn_end: int
     chooser: Chooser
-    depth: int | Depth
+    depth: int
     end_tokens: frozenset[int]
     max_tokens: int
     context: int
     kv: KVQuantisation | None = None
     lookup: int = 0
+    depths: Depth | None = None
 
 
 @dataclass
@@ -124,7 +126,7 @@ def generate(
     outcome = Outcome()
     if budget == 0:
         return outcome
-    outcome.reused = conversation.resume(task.prompt, drafting=task.depth != 0, kv=task.kv)
+    outcome.reused = conversation.resume(task.prompt, drafting=task.depth > 0, kv=task.kv)
     try:
         newest = _prefill(conversation, target, task, outcome.reused, on_prefill, cancelled)
         if newest is None:
@@ -308,7 +310,7 @@ def _rounds(
     def drafts(unread: int = 0) -> int:
         """How many drafts the round holds that comes after the `unread` tokens of the running one."""
         room = _room(task, rules.remaining - unread, decoder.lengths[0] + unread)
-        depth = task.depth if isinstance(task.depth, int) else task.depth.choose(room)
+        depth = task.depth if task.depths is None else task.depths.choose(room)
         return decoder.ahead(depth, room, unread)
 
     at = time.perf_counter()

@@ -133,17 +133,17 @@ def test_more_time_is_more_cycles_up_to_a_limit(model: LoadedModel, monkeypatch:
 
 
 def test_depths_that_take_turns_write_what_plain_decoding_writes(model: LoadedModel) -> None:
-    def write(depth: int | Turns) -> list[int]:
+    def write(turns: Turns | None) -> list[int]:
         task = Task(
             prompt=[300, 310, 320],
             turn_end=0,
             chooser=Chooser(Sampling(temperature=1.0), [7]),
-            depth=depth,
+            depth=0 if turns is None else max(DEPTHS),
             end_tokens=frozenset(),
             max_tokens=80,
             context=4096,
+            depths=turns,
         )
-        take = depth.take if isinstance(depth, Turns) else lambda stats: None
         return generate(
             blank_conversation(model),
             model.target,
@@ -151,12 +151,12 @@ def test_depths_that_take_turns_write_what_plain_decoding_writes(model: LoadedMo
             Silence(),
             Counters(),
             on_prefill=lambda done, total, reused: None,
-            on_round=take,
+            on_round=(lambda stats: None) if turns is None else turns.take,
             cancelled=lambda: False,
         ).tokens
 
     turns = Turns(DEPTHS)
-    assert write(turns) == write(0)
+    assert write(turns) == write(None)
     assert turns.cycles >= 1
 
 
