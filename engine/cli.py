@@ -390,7 +390,10 @@ def reply_json(reply: Reply) -> dict[str, Any]:
         "seed": reply.seed,
         "sampling": sampling_json(reply.sampling),
         "prompt_tokens": reply.prompt_tokens,
+        "reused_tokens": reply.reused_tokens,
         "prefill_ms": reply.prefill_ms,
+        "prefill_tokens_per_second": reply.prefill_tokens_per_second,
+        "first_token_ms": reply.first_token_ms or None,
         "decode_ms": reply.decode_ms,
         "tokens_per_second": stats.tokens_per_second,
         "rounds": stats.rounds,
@@ -402,6 +405,13 @@ def reply_json(reply: Reply) -> dict[str, Any]:
         ],
         "by_drafter": [asdict(count) for count in stats.by_drafter],
         "tokens_per_round": stats.tokens_per_round,
+        "rollbacks": stats.rollbacks,
+        "host_ms": stats.host_ms,
+        "wait_ms": stats.wait_ms,
+        "draft_build_ms": stats.draft_build_ms,
+        "check_build_ms": stats.check_build_ms,
+        "comparison": asdict(stats.comparison),
+        "memory": None if reply.memory is None else asdict(reply.memory),
         "receipt": reply.decision.receipt.to_json(),
     }
 
@@ -504,11 +514,15 @@ def stats_line(reply: Reply) -> str:
     if stats.tokens_per_second is not None:
         parts.append(f"{stats.tokens_per_second:.{0 if stats.tokens_per_second >= 10 else 1}f} tok/s")
     parts.append(f"{stats.tokens} token{'' if stats.tokens == 1 else 's'}")
+    if reply.first_token_ms:
+        parts.append(f"first after {reply.first_token_ms / 1000:.2f} s")
     if reply.decision.mode == "plain":
         parts.append(reply.decision.sentence)
     elif stats.tokens_per_round is not None and stats.acceptance is not None:
         parts.append(f"{stats.tokens_per_round:.2f} tokens per round")
         parts.append(f"{stats.acceptance:.0%} of drafts accepted")
+    if stats.comparison.reply_speed_up is not None:
+        parts.append(f"{stats.comparison.reply_speed_up:.2f}× plain")
     if reply.finish_reason in ("length", "cancelled"):
         parts.append("ended at the token limit" if reply.finish_reason == "length" else "stopped")
     if reply.notice:

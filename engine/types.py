@@ -366,11 +366,16 @@ class PositionCount:
     accepted: int = 0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class RoundStats:
     """One round. `drafted` were proposed; `evaluated` stops at the first rejected one, since those behind it were
     never in the running; `emitted` counts tokens handed out; `ms` is wall time since the round before it ended.
     `drafter` made the drafts, None where there were none.
+
+    Of `ms` the host waited `wait_ms` for the device to finish the round; the rest it worked itself. The device is
+    asked once per round, so how long it drafted and how long it checked cannot be told apart; how long the host took
+    to build the two graphs and launch them can: `draft_build_ms` and `check_build_ms`. In a pipelined plain round that
+    is done while the round before it runs.
     """
 
     drafted: int
@@ -379,6 +384,9 @@ class RoundStats:
     emitted: int
     ms: float
     drafter: DraftSource | None = None
+    draft_build_ms: float = field(default=0.0, compare=False)
+    check_build_ms: float = field(default=0.0, compare=False)
+    wait_ms: float = field(default=0.0, compare=False)
 
 
 @dataclass(frozen=True)
@@ -392,14 +400,52 @@ class DrafterCount:
     accepted: int = 0
 
 
+PLAIN_NEEDED = 3
+"""Plain rounds that a comparison needs, timed at about the context length that it is made for. Where drafting pays,
+one is timed each time that the depth policy looks at plain decoding again: three within the first 200 tokens."""
+
+
+@dataclass(frozen=True)
+class RoundCost:
+    """Rounds with `drafts` drafts in one conversation: how many, what one takes in plain steps, what one yields."""
+
+    drafts: int
+    rounds: int
+    plain_steps: float
+    tokens: float
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What drafting came to in one conversation against plain rounds that were timed in that very conversation, at
+    about the same context length.
+
+    `speed_up` is how many times as fast as plain rounds alone the conversation was written, `reply_speed_up` the same
+    for its latest reply; None until `PLAIN_NEEDED` plain rounds were timed, and where nothing was drafted.
+    `plain_rounds` is how many there are at the present context length, `plain_ms` the median of those; `costs` are the
+    rounds by how many drafts they held.
+    """
+
+    plain_rounds: int = 0
+    plain_ms: float | None = None
+    speed_up: float | None = None
+    reply_speed_up: float | None = None
+    costs: tuple[RoundCost, ...] = ()
+
+    @property
+    def plain_tokens_per_second(self) -> float | None:
+        return 1000.0 / self.plain_ms if self.plain_ms else None
+
+
 @dataclass(frozen=True)
 class Snapshot:
-    """Counters of one reply at one moment.
+    """Counters of one reply at one moment, or of all replies of a model.
 
     `acceptance` is accepted / evaluated; `tokens_per_round` is tokens emitted by rounds / rounds; both None before
     there is anything to divide; `by_drafter` tells drafters apart that took turns. `recent_tokens_per_second` looks at
     the last two seconds of writing, `tokens_per_second` at the whole reply after its first token; the first token
-    belongs to the prefill.
+    belongs to the prefill, of which there are as many as `replies`. `rollbacks` counts rounds of which at least one
+    draft was taken back. Sums of milliseconds are those of `RoundStats`.
     """
 
     tokens: int = 0
@@ -413,6 +459,12 @@ class Snapshot:
     tokens_per_second: float | None = None
     recent_tokens_per_second: float | None = None
     recent_acceptance: float | None = None
+    rollbacks: int = 0
+    draft_build_ms: float = 0.0
+    check_build_ms: float = 0.0
+    wait_ms: float = 0.0
+    replies: int = 1
+    comparison: Comparison = Comparison()
 
     @property
     def acceptance(self) -> float | None:
@@ -420,7 +472,20 @@ class Snapshot:
 
     @property
     def tokens_per_round(self) -> float | None:
-        return (self.tokens - 1) / self.rounds if self.rounds and self.tokens else None
+        return (self.tokens - self.replies) / self.rounds if self.rounds and self.tokens else None
+
+    @property
+    def host_ms(self) -> float:
+        """How long the host worked itself while rounds ran, or had to, in place of waiting for the device."""
+        return self.decode_ms - self.wait_ms
+
+
+@dataclass(frozen=True)
+class MemoryUse:
+    """Bytes that MLX held: now, and at most since the reply began."""
+
+    active: int
+    peak: int
 
 
 @dataclass(frozen=True)
@@ -437,6 +502,7 @@ class Reply:
 
     `tokens` are the generated ids, an end token included; `text` is what is shown. `reused_tokens` of the
     `prompt_tokens` came from an earlier turn. `prefill_ms` ends with the first token, `decode_ms` starts there.
+    `first_token_ms` is the time from the request to the first token: `prefill_ms`, and to put the prompt together.
     `notice` is for people, where a reply was ended for a reason that `finish_reason` does not give.
     `opened_thinking`: the prompt itself opened a thought, so `text` begins inside one without a tag.
     """
@@ -455,6 +521,14 @@ class Reply:
     opened_thinking: bool = False
     sampling: UsedSampling = UsedSampling()
     left_out: LeftOut = LeftOut()
+    first_token_ms: float = 0.0
+    memory: MemoryUse | None = None
+
+    @property
+    def prefill_tokens_per_second(self) -> float | None:
+        """Prompt tokens read per second, those left out that were known already; None where none had to be read."""
+        read = self.prompt_tokens - self.reused_tokens
+        return read / self.prefill_ms * 1000.0 if read > 0 and self.prefill_ms > 0 else None
 
 
 @dataclass(frozen=True)
@@ -611,8 +685,11 @@ class ChatMemory:
 
 @dataclass(frozen=True)
 class Finished:
+    """The reply is done. `totals` are the counters of every reply since the model was loaded, this one included."""
+
     id: int
     reply: Reply
+    totals: Snapshot = Snapshot(replies=0)
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING
 
 from engine.errors import EngineError, report_of
-from engine.telemetry import Counters
+from engine.telemetry import Comparer, Counters, joined
 from engine.types import (
     ChatMemory,
     ErrorReport,
@@ -31,12 +31,14 @@ from engine.types import (
     LoadProgress,
     Measured,
     MeasureProgress,
+    MemoryUse,
     Mode,
     ModelInfo,
     PositionCount,
     Ready,
     Request,
     Sampling,
+    Snapshot,
     Unloaded,
     WorkerStopped,
 )
@@ -49,6 +51,9 @@ if TYPE_CHECKING:
 
 MARK_SHARE = 4
 """The part of the memory for chats that the marks of one may take: one in so many."""
+
+NOTHING_YET = Snapshot(replies=0)
+"""The counters of a model that has written no reply."""
 
 Emit = Callable[[Event], None]
 
@@ -199,6 +204,8 @@ class _Engine:
         self._text: ChatText | None = None
         self._info: ModelInfo | None = None
         self._conversations = ConversationStore(chat_memory(self._device))
+        self._comparers: dict[str, Comparer] = {}  # by chat, for the model that is loaded
+        self._totals = NOTHING_YET
 
     def load(self, model: str, head: str | None, draft: str | None) -> None:
         try:
@@ -325,12 +332,18 @@ class _Engine:
             if self._model is None or self._text is None:
                 raise _no_model(kept="Your message is kept.")
             decision = decide(self._device, self._model.capability, request.mtp, request.kv)
-            writer = ReplyWriter(request, self._model, self._text, decision, self._emit, self._limit(request), stopped)
+            self._mx.reset_peak_memory()
+            writer = ReplyWriter(
+                *(request, self._model, self._text, decision, self._emit, self._limit(request), stopped),
+                comparer=self._comparers.setdefault(request.chat, Comparer()),
+            )
             conversation = self._conversation(request.chat)
             self._make_room(conversation, request, writer.prompt_tokens)
             reply = writer.run(conversation, stopped)
+            memory = MemoryUse(self._mx.get_active_memory(), self._mx.get_peak_memory())
             self._trim()
-            self._emit(Finished(request.id, reply))
+            self._totals = joined(self._totals, reply.stats)
+            self._emit(Finished(request.id, replace(reply, memory=memory), self._totals))
         except BaseException as failure:
             partial = None if writer is None else writer.so_far("error")
             self._trim()
@@ -404,6 +417,7 @@ class _Engine:
         return request_id in self._stopped or self._closing()
 
     def forget(self, chat: str) -> None:
+        self._comparers.pop(chat, None)
         if self._conversations.forget(chat):
             self._trim()
 
@@ -440,6 +454,8 @@ class _Engine:
         if len(self._conversations):
             self._conversations.clear()
             self._emit(ChatMemory(0, 0, self._conversations.budget))
+        self._comparers.clear()
+        self._totals = NOTHING_YET
         self._model = self._text = self._info = None
         gc.collect()  # modules refer to themselves: left to chance, two models would be in memory at a time
         self._mx.clear_cache()

@@ -6,6 +6,7 @@ the end one `Reply`. It runs on the engine thread; what it emits is plain data.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -20,7 +21,7 @@ from engine.model.fitting import ContextLimit, fit
 from engine.model.stream import StopStrings, StreamDecoder
 from engine.model.text import ChatText
 from engine.sampling import validated
-from engine.telemetry import Counters
+from engine.telemetry import Comparer, Counters
 from engine.types import (
     Decision,
     Event,
@@ -128,12 +129,15 @@ class ReplyWriter:
         emit: Emit,
         limit: ContextLimit | None = None,
         cancelled: Callable[[], bool] = lambda: False,
+        comparer: Comparer | None = None,
     ) -> None:
-        """`limit` is the most tokens there is room for, by default what the model holds.
+        """`limit` is the most tokens there is room for, by default what the model holds. `comparer` is told of every
+        round: it is that of the conversation.
 
         Raises RequestError for sampling values out of range, for a KV quantisation that this model cannot read and for
         a conversation that does not fit, ModelError where the chat template fails.
         """
+        began = time.perf_counter()
         self._limit = limit or ContextLimit(model.capability.context)
         self._id = request.id
         self._model = model
@@ -165,8 +169,11 @@ class ReplyWriter:
         )
         if request.kv is not None:
             require_quantisable(model.target, request.kv, model.capability.quantised_kv)
-        self._counters = Counters()
+        comparer = comparer or Comparer()
+        comparer.begin(decision.mode)
+        self._counters = Counters(len(self._prompt.tokens), comparer)
         self._output = TextOutput(text.decoder(self._prompt.begun), (*request.stop, *text.stop), self._show)
+        self._encode_ms = (time.perf_counter() - began) * 1000
 
     def run(self, conversation: Conversation, cancelled: Callable[[], bool]) -> Reply:
         """Write the reply. Raises RequestError when the prompt does not fit, and whatever the model raises."""
@@ -189,7 +196,13 @@ class ReplyWriter:
             self._output.finish()
         reply = self.so_far(outcome.finish_reason)
         notice = ". ".join(self._notices(outcome))
-        return replace(reply, reused_tokens=outcome.reused, prefill_ms=outcome.prefill_ms, notice=notice)
+        return replace(
+            reply,
+            reused_tokens=outcome.reused,
+            prefill_ms=outcome.prefill_ms,
+            first_token_ms=self._encode_ms + outcome.prefill_ms if outcome.tokens else 0.0,
+            notice=notice,
+        )
 
     def _notices(self, outcome: Outcome) -> Iterator[str]:
         """What people should know about how the reply came about."""
@@ -203,7 +216,7 @@ class ReplyWriter:
 
     def so_far(self, reason: FinishReason) -> Reply:
         """The reply as far as it was shown: a round that failed before its text was is left out."""
-        stats = self._counters.snapshot()
+        stats = self._counters.snapshot(ended=True)
         return Reply(
             text=self._output.text,
             tokens=tuple(self._output.tokens[: self._output.shown_tokens]),

@@ -54,6 +54,8 @@ PUBLISHED = {
         "tokens_per_round",
         "receipt",
     ),
+    *("reused_tokens", "prefill_tokens_per_second", "first_token_ms", "rollbacks", "comparison", "memory"),
+    *("host_ms", "wait_ms", "draft_build_ms", "check_build_ms"),
 }
 
 
@@ -169,7 +171,12 @@ def test_json_has_the_published_figures_and_they_agree(generated: Callable[..., 
     assert answer["tokens_per_round"] == pytest.approx(39 / answer["rounds"])
     assert answer["tokens_per_second"] == pytest.approx(39 / answer["decode_ms"] * 1000)
     assert answer["prompt_tokens"] > 0
-    assert answer["prefill_ms"] > 0
+    assert 0 < answer["prefill_ms"] < answer["first_token_ms"]
+    assert answer["prefill_tokens_per_second"] == pytest.approx(answer["prompt_tokens"] / answer["prefill_ms"] * 1000)
+    assert answer["host_ms"] + answer["wait_ms"] == pytest.approx(answer["decode_ms"])
+    assert 0 < answer["draft_build_ms"] + answer["check_build_ms"] < answer["decode_ms"]
+    assert answer["memory"]["peak"] >= answer["memory"]["active"] > 0
+    assert answer["comparison"]["speed_up"] is None, "nothing was written without drafts"
     assert answer["receipt"]["resolved"] == {"mode": "mtp", "drafter": "mtp_chain", "depth": 3}
 
 

@@ -325,7 +325,12 @@ def _rounds(
         kept = rules.keep(verdict.tokens)
         verdict = verdict.cut(kept)
         ms = (now - at) * 1000
-        stats = RoundStats(verdict.drafted, verdict.evaluated, verdict.accepted, kept, ms, running.drafter)
+        stats = RoundStats(
+            *(verdict.drafted, verdict.evaluated, verdict.accepted, kept, ms, running.drafter),
+            draft_build_ms=running.draft_build_ms,
+            check_build_ms=running.check_build_ms,
+            wait_ms=running.wait_ms,
+        )
         at = now
         if behind is None:
             decoder.commit(running, [kept])

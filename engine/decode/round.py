@@ -19,6 +19,7 @@ DeepSeek-V3 (2024).
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import cast
@@ -39,7 +40,8 @@ class Launched:
 
     `rows` are the tokens fed, `[B, K+1]`; `hidden` the target's states for them; `choices` what it chose after each,
     `[B, K+1]`; `report` what the host will read, `[B, K+2]`: the number accepted, then the choices; `drafter` made the
-    drafts, None where there are none.
+    drafts, None where there are none. How long the host took to build and launch both graphs, and to wait when it
+    read the report, in ms.
     """
 
     depth: int
@@ -48,6 +50,9 @@ class Launched:
     choices: mx.array
     report: mx.array
     drafter: DraftSource | None = None
+    draft_build_ms: float = 0.0
+    check_build_ms: float = 0.0
+    wait_ms: float = 0.0
 
 
 class Decoder:
@@ -86,6 +91,7 @@ class Decoder:
         """Draft up to `depth` tokens and start checking them. Returns at once; nothing is read from the device."""
         after_newest = [length + 1 for length in self.lengths]
         rows, drafter = self._newest, None
+        began = time.perf_counter()
         if depth:
             assert self._drafter is not None
             drafts = self._drafter.draft(rows, depth, self._chooser, after_newest, self._seen)
@@ -95,6 +101,7 @@ class Decoder:
             drafter = self._drafter.source
             mx.async_eval(drafts)  # the chain runs while the graph of the check is being built
             rows = mx.concatenate([rows, drafts], axis=1)
+        drafted = time.perf_counter()
         if self._kv is not None and set(self.lengths) == {self._kv.start}:
             quantise(self._caches, self._kv.bits)
         self._caches.begin()
@@ -107,7 +114,12 @@ class Decoder:
             accepted = mx.zeros(choices.shape[0], dtype=mx.int32)
         report = mx.concatenate([accepted[:, None], choices], axis=1)
         mx.async_eval(report, hidden)
-        return Launched(depth, rows, hidden, choices, report, drafter)
+        launched = time.perf_counter()
+        return Launched(
+            *(depth, rows, hidden, choices, report, drafter),
+            draft_build_ms=(drafted - began) * 1000,
+            check_build_ms=(launched - drafted) * 1000,
+        )
 
     def launch_behind(self, running: Launched) -> Launched:
         """Start the plain step after a plain step that has not been read yet.
@@ -120,7 +132,9 @@ class Decoder:
 
     def read(self, running: Launched) -> list[Verdict]:
         """Wait for the round and read it: the one time per round that the host looks at the device."""
+        began = time.perf_counter()
         report = cast(list[list[int]], running.report.tolist())
+        running.wait_ms = (time.perf_counter() - began) * 1000
         verdicts = [Verdict(row[1 : row[0] + 2], running.depth, accepted=row[0]) for row in report]
         if self._drafter is not None:
             self._drafter.hear([verdict.tokens for verdict in verdicts])

@@ -1,9 +1,11 @@
 """Counters: what each figure counts, and when it has a value."""
 
+from dataclasses import replace
+
 import pytest
 
-from engine.telemetry import RECENT_MS, Counters
-from engine.types import PositionCount, RoundStats
+from engine.telemetry import RECENT_MS, TIMINGS, WARM_UP_ROUNDS, Comparer, Counters, joined
+from engine.types import PLAIN_NEEDED, Comparison, Mode, PositionCount, RoundStats, Snapshot
 
 
 def counted(*rounds: RoundStats) -> Counters:
@@ -57,3 +59,127 @@ def test_plain_rounds_have_a_speed_and_no_acceptance() -> None:
     assert snapshot.acceptance is None
     assert snapshot.recent_acceptance is None
     assert snapshot.by_position == ()
+
+
+def test_a_round_with_a_rejected_draft_is_rolled_back_and_counted() -> None:
+    snapshot = counted(RoundStats(3, 1, 0, 1, 10), RoundStats(3, 3, 3, 4, 10), RoundStats(0, 0, 0, 1, 10)).snapshot()
+    assert snapshot.rollbacks == 1
+
+
+def test_st03_what_the_host_did_and_what_it_waited_for_make_up_the_whole_time() -> None:
+    rounds = [RoundStats(2, 2, 2, 3, 10.0, draft_build_ms=1.0, check_build_ms=2.0, wait_ms=6.5)] * 4
+    snapshot = counted(*rounds).snapshot()
+    assert snapshot.host_ms + snapshot.wait_ms == pytest.approx(snapshot.decode_ms)
+    assert snapshot.draft_build_ms + snapshot.check_build_ms == pytest.approx(12.0)
+
+
+def test_replies_of_a_model_add_up_and_each_first_token_belongs_to_its_prefill() -> None:
+    one = counted(*[RoundStats(2, 2, 1, 2, 10.0, "mtp_chain")] * 5).snapshot()
+    other = counted(*[RoundStats(1, 1, 1, 2, 20.0, "prompt_lookup")] * 5).snapshot()
+    both = joined(joined(Snapshot(replies=0), one), other)
+    assert (both.tokens, both.rounds, both.drafted, both.accepted, both.replies) == (22, 10, 15, 10, 2)
+    assert both.by_position == (PositionCount(10, 10), PositionCount(5, 0))
+    assert {count.drafter: count.rounds for count in both.by_drafter} == {"mtp_chain": 5, "prompt_lookup": 5}
+    assert both.tokens_per_second == pytest.approx(20 / 150 * 1000)
+    assert both.tokens_per_round == pytest.approx(2.0)
+
+
+# ---------------------------------------------------------------- against plain rounds of the same conversation
+
+
+PLAIN = RoundStats(0, 0, 0, 1, 20.0)
+HIT, MISS = RoundStats(1, 1, 1, 2, 28.0), RoundStats(1, 1, 0, 1, 32.0)
+WARM_UP = [RoundStats(0, 0, 0, 1, 500.0)] * WARM_UP_ROUNDS
+
+
+def compared(*replies: list[RoundStats], mode: Mode = "mtp", context: int = 100) -> Comparison:
+    comparer = Comparer()
+    for rounds in replies:
+        comparer.begin(mode)
+        for stats in rounds:
+            comparer.add(stats, context)
+    return comparer.comparison()
+
+
+def plain_now_and_then(times: int, plain: RoundStats = PLAIN) -> list[RoundStats]:
+    """Drafting with looks at plain decoding: two plain rounds each, of which the first is not pipelined."""
+    slow_start = replace(plain, ms=2 * plain.ms)
+    return [*WARM_UP, *[HIT, HIT, HIT, MISS, slow_start, plain] * times]
+
+
+def test_the_speed_up_is_measured_against_plain_rounds_of_the_same_conversation() -> None:
+    found = compared(plain_now_and_then(PLAIN_NEEDED))
+    assert found.plain_rounds == PLAIN_NEEDED
+    assert found.plain_tokens_per_second == pytest.approx(50.0)
+    tokens, ms = 9, 3 * 28 + 32 + 2 * 20
+    assert found.speed_up == pytest.approx(tokens * 20 / ms)
+    drafting = next(cost for cost in found.costs if cost.drafts == 1)
+    assert (drafting.rounds, drafting.plain_steps, drafting.tokens) == (12, pytest.approx(29 / 20), pytest.approx(1.75))
+
+
+def test_until_there_are_enough_plain_rounds_nothing_is_claimed() -> None:
+    found = compared(plain_now_and_then(PLAIN_NEEDED - 1))
+    assert found.plain_rounds == PLAIN_NEEDED - 1
+    assert found.plain_ms is found.speed_up is found.reply_speed_up is None
+    assert found.costs == ()
+
+
+def test_where_nothing_was_drafted_there_is_no_speed_up() -> None:
+    assert compared([*WARM_UP, *[PLAIN] * 20]).speed_up is None
+    assert compared([*WARM_UP, *[PLAIN] * 20], mode="plain").plain_ms == 20.0
+
+
+def test_a_fixed_depth_has_no_plain_rounds_until_a_reply_is_written_without_mtp() -> None:
+    comparer = Comparer()
+    for mode, rounds in (("mtp", [*WARM_UP, *[HIT] * 20]), ("plain", [*WARM_UP, *[PLAIN] * 20])):
+        assert comparer.comparison().speed_up is None
+        comparer.begin(mode)  # type: ignore[arg-type]
+        for stats in rounds:
+            comparer.add(stats, 100)
+    assert comparer.comparison().speed_up == pytest.approx(2 * 20 / 28)
+    assert comparer.comparison().reply_speed_up is None, "the reply without MTP has none"
+
+
+def test_st01_a_cold_start_and_a_disturbed_round_do_not_inflate_it() -> None:
+    warm = compared(plain_now_and_then(6))
+    cold = [replace(stats, ms=1000.0) for stats in WARM_UP]
+    disturbed = replace(PLAIN, ms=900.0)
+    rounds = [*cold, *plain_now_and_then(6)[WARM_UP_ROUNDS:-1], disturbed]
+    found = compared(rounds)
+    assert found.plain_ms == warm.plain_ms
+    assert found.speed_up == pytest.approx(warm.speed_up)
+
+
+def test_only_rounds_at_about_the_same_context_length_are_compared() -> None:
+    comparer = Comparer()
+    comparer.begin("mtp")
+    for stats in plain_now_and_then(6):
+        comparer.add(stats, 300)
+    near = comparer.comparison().speed_up
+    comparer.begin("mtp")
+    slow = [replace(stats, ms=4 * stats.ms) for stats in (*WARM_UP, *[HIT] * 50)]
+    for stats in slow:
+        comparer.add(stats, 9000)
+    found = comparer.comparison()
+    assert found.plain_rounds == 0
+    assert found.speed_up == pytest.approx(near), "what was written at the other length is not counted yet"
+    assert found.reply_speed_up is None
+    for stats in [replace(stats, ms=4 * stats.ms) for stats in plain_now_and_then(6)[WARM_UP_ROUNDS:]]:
+        comparer.add(stats, 9100)
+    assert comparer.comparison().plain_ms == 80.0
+    assert 1.0 < (comparer.comparison().speed_up or 0.0) < 2 * 20 / 28
+
+
+def test_drafting_that_costs_speed_is_shown_to_cost_it() -> None:
+    loss = [replace(stats, ms=2 * stats.ms) if stats.drafted else stats for stats in plain_now_and_then(6)]
+    found = compared(loss)
+    assert found.speed_up is not None
+    assert found.speed_up < 1.0
+
+
+def test_st08_a_comparison_keeps_a_bounded_number_of_timings() -> None:
+    comparer = Comparer()
+    comparer.begin("mtp")
+    for stats in [HIT, PLAIN, PLAIN] * 5000:
+        comparer.add(stats, 500)
+    assert comparer.comparison().plain_rounds == TIMINGS

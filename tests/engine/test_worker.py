@@ -6,6 +6,7 @@ import sys
 import weakref
 from collections import deque
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -110,7 +111,7 @@ def test_a_model_loads_with_progress_and_a_reply_streams_in_order(worker: Worker
     assert sum(delta.tokens for delta in deltas) == len(reply.tokens) == 24
     assert tuple(token for delta in deltas for token in delta.ids) == reply.tokens
     rounds = [event for event in events if isinstance(event, RoundDone)]
-    assert rounds[-1].snapshot == reply.stats
+    assert replace(rounds[-1].snapshot, comparison=reply.stats.comparison) == reply.stats
     assert reply.stats.rounds == len(rounds) < 23, "drafts were accepted"
     assert reply.prefill_ms > 0 < reply.decode_ms
 
@@ -224,6 +225,53 @@ def test_dp09_the_override_applies_to_the_next_reply_without_loading_again(worke
     assert [reply.decision.mode for reply in replies] == ["mtp", "plain", "mtp"]
     assert [reply.stats.drafted > 0 for reply in replies] == [True, False, True]
     assert len({reply.tokens for reply in replies}) == 1
+
+
+def test_the_speed_up_is_a_conversations_own_and_needs_plain_rounds_in_it(worker: Worker, model: Path) -> None:
+    loaded(worker, model)
+
+    def ask(number: int, chat: str, wish: MtpWish) -> Reply:
+        return write(worker, request(number, chat=chat, mtp=wish, max_tokens=48))
+
+    drafted = ask(1, "a", MtpWish("on", 2))
+    assert drafted.stats.comparison.plain_rounds == 0
+    assert drafted.stats.comparison.speed_up is None
+    plain = ask(2, "a", MtpWish("off")).stats.comparison
+    assert plain.plain_rounds > 40
+    assert plain.speed_up is not None
+    assert plain.reply_speed_up is None
+    again = ask(3, "a", MtpWish("on", 2)).stats.comparison
+    assert again.reply_speed_up is not None
+    elsewhere = ask(4, "b", MtpWish("on", 2)).stats.comparison
+    assert elsewhere.speed_up is None, "another conversation's plain rounds say nothing of this one"
+    worker.load(str(model))
+    until(worker, Loaded)
+    assert ask(5, "a", MtpWish("on", 2)).stats.comparison.speed_up is None, "another load, another measurement"
+
+
+def test_counters_add_up_over_the_replies_of_a_model(worker: Worker, model: Path) -> None:
+    loaded(worker, model)
+    replies, totals = [], []
+    for number in range(3):
+        worker.generate(request(number, chat=str(number)))
+        finished = until(worker, Finished)[-1]
+        assert isinstance(finished, Finished)
+        replies.append(finished.reply)
+        totals.append(finished.totals)
+    assert [total.replies for total in totals] == [1, 2, 3]
+    assert totals[-1].tokens == sum(reply.stats.tokens for reply in replies)
+    assert totals[-1].wait_ms == pytest.approx(sum(reply.stats.wait_ms for reply in replies))
+    assert all(reply.memory is not None and reply.memory.peak >= reply.memory.active > 0 for reply in replies)
+    assert all(reply.first_token_ms > reply.prefill_ms > 0 for reply in replies)
+
+
+def test_st03_building_and_waiting_stay_within_the_time_that_passed(worker: Worker, model: Path) -> None:
+    loaded(worker, model)
+    stats = write(worker, request(1, mtp=MtpWish("on", 2), max_tokens=200)).stats
+    assert stats.draft_build_ms > 0
+    assert stats.check_build_ms > 0
+    assert stats.wait_ms > 0
+    assert stats.draft_build_ms + stats.check_build_ms < 1.05 * stats.host_ms
 
 
 def test_s05_s06_a_seed_repeats_a_reply_and_no_seed_never_does(worker: Worker, model: Path) -> None:
