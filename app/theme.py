@@ -140,23 +140,7 @@ class Theme:
 
     def font(self, role: str) -> QFont:
         """The font of a role of the type scale, with tabular figures where numbers stand."""
-        kind = TYPE[role]
-        font = QFont(_mono_family() if kind.mono else _text_family())
-        size = self.size(role)
-        if size == int(size):
-            font.setPixelSize(int(size))
-        else:  # pixel sizes are whole numbers, point sizes need not be
-            font.setPointSizeF(size * 72.0 / _dots_per_inch())
-        font.setWeight(QFont.Weight(kind.weight))
-        if kind.spacing:
-            font.setLetterSpacing(QFont.SpacingType.AbsoluteSpacing, kind.spacing)
-        if kind.tabular:
-            font.setFeature(QFont.Tag("tnum"), 1)
-        if kind.mono:
-            font.setStyleHint(QFont.StyleHint.Monospace)
-            font.setFeature(QFont.Tag("liga"), 0)
-            font.setFeature(QFont.Tag("calt"), 0)
-        return font
+        return QFont(_made(self, role))
 
     def code_colours(self) -> dict[str, str]:
         """Pygments token type (dotted name) -> "#RRGGBB"."""
@@ -197,6 +181,27 @@ class Theme:
         ):
             palette.setColor(QPalette.ColorGroup.Disabled, role, self.colour("disabled"))
         return palette
+
+
+@cache
+def _made(theme: Theme, role: str) -> QFont:
+    kind = TYPE[role]
+    font = QFont(_mono_family() if kind.mono else _text_family())
+    size = theme.size(role)
+    if size == int(size):
+        font.setPixelSize(int(size))
+    else:  # pixel sizes are whole numbers, point sizes need not be
+        font.setPointSizeF(size * 72.0 / _dots_per_inch())
+    font.setWeight(QFont.Weight(kind.weight))
+    if kind.spacing:
+        font.setLetterSpacing(QFont.SpacingType.AbsoluteSpacing, kind.spacing)
+    if kind.tabular:
+        font.setFeature(QFont.Tag("tnum"), 1)
+    if kind.mono:
+        font.setStyleHint(QFont.StyleHint.Monospace)
+        font.setFeature(QFont.Tag("liga"), 0)
+        font.setFeature(QFont.Tag("calt"), 0)
+    return font
 
 
 @cache

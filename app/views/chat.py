@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import Qt, QTimer, QUrl
+from dataclasses import dataclass
+
+from PySide6.QtCore import Qt, QTimer, QUrl, Signal
 from PySide6.QtGui import (
     QAccessible,
     QAccessibleAnnouncementEvent,
@@ -17,16 +19,16 @@ from app.chats.chat import Answer, Chat, Turn
 from app.session import Session
 from app.settings import GUIDE
 from app.views.composer import Composer
-from app.views.controls import Dot, Elided, Label
+from app.views.controls import Button, Dot, Elided, Label
 from app.views.empty import EmptyChat
-from app.views.message import ReplyView
+from app.views.message import ReplyView, UserTurn
 from app.views.notice import FailureCard
 from app.views.transcript import Transcript
 from engine.types import ErrorReport
 
 COLUMN = 760
 MARGIN = 40
-NOTICE_MS = 5000
+NOTICE_MS, UNDO_MS = 5000, 12000
 
 
 def open_link(address: str) -> None:
@@ -43,7 +45,9 @@ def _way_on(answer: Answer) -> str:
 
 
 class StatusLine(QWidget):
-    """28 px over the composer: what is going on, and the key that ends it."""
+    """28 px over the composer: what is going on, and the key that ends it; or what was done, and a link to undo it."""
+
+    acted = Signal()
 
     def __init__(self) -> None:
         super().__init__()
@@ -51,11 +55,14 @@ class StatusLine(QWidget):
         self._dot = Dot()
         self._words = Elided(role="small", tone="text3")
         self._key = Label(role="small", tone="text3")
+        self.action = Button("", "link", "smallmedium")
+        self.action.clicked.connect(self.acted)
         layout = QHBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(8)
         layout.addWidget(self._dot)
         layout.addWidget(self._words, 1)
+        layout.addWidget(self.action)
         layout.addWidget(self._key)
         self.show_status("")
 
@@ -63,13 +70,32 @@ class StatusLine(QWidget):
     def words(self) -> str:
         return self._words.accessibleName()
 
-    def show_status(self, words: str, key: str = "", *, dot: str = "") -> None:
-        """`dot` is the colour of the live dot, empty for none."""
+    def show_status(self, words: str, key: str = "", *, dot: str = "", action: str = "") -> None:
+        """`dot` is the colour of the live dot, empty for none; `action` the words of the link, empty for none."""
+        self.action.setText(action)
+        self.action.setVisible(bool(action))
         self._words.show_text(words)
         self._key.setText(key)
         self._dot.setVisible(bool(dot))
         if dot:
             self._dot.show_colour(dot)
+
+
+@dataclass(eq=False)
+class _Shown:
+    """A turn as it stands in the transcript."""
+
+    turn: Turn
+    answer: Answer | None
+    question: UserTurn
+    reply: ReplyView | None = None
+
+    def is_still(self, turn: Turn) -> bool:
+        """Whether the turn would look the same now."""
+        answer = turn.shown
+        if self.turn is not turn or self.answer is not answer:
+            return False
+        return answer is None or self.reply is None or self.reply.writing != answer.ended
 
 
 class ChatView(QWidget):
@@ -78,12 +104,12 @@ class ChatView(QWidget):
     def __init__(self, session: Session, prompts: list[str]) -> None:
         super().__init__()
         self._session = session
-        self._replies: dict[Turn, ReplyView] = {}
+        self._shown: list[_Shown] = []
         self._failures: dict[Chat, ErrorReport] = {}
         self._failure: FailureCard | None = None
         self._editing: Turn | None = None
-        self._notice = ""
-        self._notice_over = QTimer(self, singleShot=True, interval=NOTICE_MS)
+        self._notice = self._notice_action = ""
+        self._notice_over = QTimer(self, singleShot=True)
         self._notice_over.timeout.connect(self._end_notice)
         self.setProperty("kind", "page")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
@@ -110,7 +136,7 @@ class ChatView(QWidget):
         layout.addLayout(self._column)
 
         self.transcript.regenerate_requested.connect(lambda _: self.regenerate())
-        self.transcript.action_requested.connect(lambda _: self._act_on_failure())
+        self.transcript.action_requested.connect(lambda _: self._act_on_ending())
         self.transcript.link_activated.connect(open_link)
         self.empty.chosen.connect(lambda prompt: session.send(prompt))
         self.composer.sent.connect(self._send)
@@ -133,58 +159,109 @@ class ChatView(QWidget):
         session.thinking_changed.connect(self._refresh_thinking)
         session.speed_changed.connect(self._refresh_meter)
         session.room_changed.connect(self._refresh_meter)
+        session.message_wanted.connect(self._on_message_wanted)
+        session.removed.connect(self._offer_undo)
         session.notice.connect(self.show_notice)
+        self.status.acted.connect(self._act_on_notice)
+        self._tell_trouble()
         self._show_chat()
+        self.composer.show_text(session.current.draft)
         self.refresh()
 
     # ------------------------------------------------------------ the chat that is shown
 
     def _show_chat(self) -> None:
-        """Build the transcript of the current chat anew."""
-        chat = self._session.current
-        self.transcript.clear()
-        self._replies.clear()
-        for turn in chat.turns:
+        """Show the turns of the current chat; those that are shown already, and would look the same, stay."""
+        path = self._session.current.turns
+        kept = 0
+        while kept < min(len(path), len(self._shown)) and self._shown[kept].is_still(path[kept]):
+            kept += 1
+        del self._shown[kept:]
+        if kept:
+            self.transcript.cut(sum(2 if each.reply is not None else 1 for each in self._shown))
+        else:
+            self.transcript.clear()
+        for turn in path[kept:]:
             self._add_turn(turn)
+        self._refresh_turns()
         self._show_page()
 
     def _show_page(self) -> None:
         self._pages.setCurrentIndex(1 if self._session.current.turns else 0)
 
     def _add_turn(self, turn: Turn) -> None:
-        self.transcript.add_user(turn.question)
-        answer = turn.shown
+        shown = _Shown(turn, turn.shown, self.transcript.add_user(turn.question))
+        if turn.implied:
+            shown.question.hide()
+        shown.question.edit_requested.connect(lambda: self.edit(turn))
+        shown.question.removal_requested.connect(lambda: self._session.remove_turn(turn))
+        shown.question.version_chosen.connect(lambda index: self._choose_question(turn, index))
+        self._shown.append(shown)
+        answer = shown.answer
         if answer is None:
             return
-        view = self._add_reply(turn)
+        view = shown.reply = self.transcript.add_reply()
+        view.footer.version_chosen.connect(lambda index: self._choose(turn, turn.versions[index]))
         if answer.text:
             view.begin(answer.opened_thinking)
             view.append(answer.text)
         if answer.ended:
             self._end(view, turn, answer)
 
-    def _add_reply(self, turn: Turn) -> ReplyView:
-        for earlier in self._replies.values():
-            earlier.retire()
-        view = self._replies[turn] = self.transcript.add_reply()
-        return view
+    def _refresh_turns(self) -> None:
+        """Which versions are shown, and what can be done about the end of the last reply."""
+        chat = self._session.current
+        for shown in self._shown:
+            versions = chat.versions_of(shown.turn)
+            shown.question.show_version(versions.index(shown.turn), len(versions))
+            if shown.reply is not None and shown.answer is not None:
+                answers = shown.turn.versions
+                index = answers.index(shown.answer) if shown.answer in answers else 0
+                shown.reply.footer.show_version(index, len(answers))
+                shown.reply.retire(shown is not self._shown[-1])
+
+    def _choose_question(self, turn: Turn, index: int) -> None:
+        self._choose(turn, self._session.current.versions_of(turn)[index])
+
+    def _choose(self, turn: Turn, version: Turn | Answer) -> None:
+        """Show another version, and stay at its place."""
+        self._session.choose(version)
+        place = next((each for each in self._shown if each.turn is turn or each.turn is version), None)
+        if place is not None and place is not self._shown[-1]:
+            self.transcript.show_turn(place.question)
+
+    def _on_message_wanted(self, turn: Turn, answer: Answer | None) -> None:
+        shown = self._shown_of(turn)
+        if shown is not None:
+            self.transcript.show_turn(shown.question if answer is None or shown.reply is None else shown.reply)
+
+    def _shown_of(self, turn: Turn) -> _Shown | None:
+        return next((each for each in reversed(self._shown) if each.turn is turn), None)
 
     def _end(self, view: ReplyView, turn: Turn, answer: Answer) -> None:
         """Show how the answer ended. A later attempt that failed without a word is told beneath it."""
         view.finish(answer.reply, answer.speed_up)
         latest = turn.latest or answer
-        if latest.outcome == "failed":
-            view.mark("failed", latest.error, _way_on(latest))
-        elif answer.outcome == "stopped":
-            view.mark("stopped")
+        told = answer if latest.text else latest
+        if told.outcome == "failed":
+            view.mark("failed", told.error, _way_on(told))
+        elif answer.outcome in ("stopped", "interrupted"):
+            view.mark(answer.outcome, action="Continue" if answer.can_continue else "Try again")
+        elif answer.can_continue:
+            view.mark("limit", action="Continue")
 
-    def _act_on_failure(self) -> None:
-        turns = self._session.current.turns
-        way = _way_on(turns[-1].latest) if turns and turns[-1].latest is not None else ""
+    def _act_on_ending(self) -> None:
+        """What the end of the last reply offers: go on, change the question, or try it once more."""
+        turn = next(reversed(self._session.current.turns), None)
+        if turn is None or turn.latest is None or turn.shown is None:
+            return
+        way = _way_on(turn.latest) if turn.latest.outcome == "failed" else ""
         if way == "Edit message":
-            self.edit_last()
+            self.edit(turn)
         elif way == "Leave out the oldest turns":
             self._session.leave_out_oldest()
+        elif not way and turn.shown.can_continue:
+            self._session.continue_reply()
         else:
             self.regenerate()
 
@@ -204,23 +281,23 @@ class ChatView(QWidget):
 
     def _on_turn_added(self, chat: Chat, turn: Turn) -> None:
         if self._shows(chat):
-            self._add_turn(turn)
-            self._show_page()
+            self._show_chat()
         self._announce("Reply started")
 
     def _on_text(self, chat: Chat, turn: Turn, text: str) -> None:
-        if not self._shows(chat):
+        shown = self._shown_of(turn) if self._shows(chat) else None
+        if shown is None or shown.reply is None or shown.answer is None:
             return
-        view, answer = self._replies[turn], turn.latest
-        if view.empty and answer is not None:
-            view.begin(answer.opened_thinking)
-        view.append(text)
+        if shown.reply.empty:
+            shown.reply.begin(shown.answer.opened_thinking)
+        shown.reply.append(text)
 
     def _on_answer_ended(self, chat: Chat, turn: Turn) -> None:
-        answer = turn.shown
-        if self._shows(chat) and answer is not None:
-            self._end(self._replies[turn], turn, answer)
-            if _way_on(turn.latest or answer) == "Edit message" and not self.composer.text.strip():
+        shown = self._shown_of(turn) if self._shows(chat) else None
+        if shown is not None and shown.reply is not None and shown.answer is not None:
+            self._end(shown.reply, turn, shown.answer)
+            self._refresh_turns()
+            if _way_on(turn.latest or shown.answer) == "Edit message" and not self.composer.text.strip():
                 self.edit_last()  # what does not fit goes back to where it can be shortened
         self._announce("Reply finished")
 
@@ -244,6 +321,15 @@ class ChatView(QWidget):
         self._failure = FailureCard(error, "Use Guide" if has_guide_left else "Try again")
         self._failure.action_requested.connect(self._recover)
         self._column.insertWidget(0, self._failure)
+
+    def _tell_trouble(self) -> None:
+        """A card over the status line that says what became of the chats of the last run, until it has been read."""
+        trouble = self._session.shelf.trouble
+        if not trouble:
+            return
+        card = FailureCard(ErrorReport("chats", trouble), "OK")
+        card.action_requested.connect(card.hide)
+        self._column.insertWidget(0, card)
 
     def _recover(self) -> None:
         self._failures.clear()
@@ -272,12 +358,18 @@ class ChatView(QWidget):
             self._give_up_edit()
 
     def edit_last(self) -> None:
-        """Bring the last question back into the composer; sending replaces it."""
+        """Bring the last question back into the composer; sending makes it a new version."""
         turns = self._session.current.turns
-        if not turns or self._session.busy:
+        if turns:
+            self.edit(turns[-1])
+
+    def edit(self, turn: Turn) -> None:
+        """Bring a question back into the composer; sending makes it a new version, and what followed stays with the
+        old one."""
+        if self._session.busy:
             return
-        self._editing = turns[-1]
-        self.composer.show_text(turns[-1].question)
+        self._editing = turn
+        self.composer.show_text(turn.question)
         self.composer.setFocus()
         self.refresh()
 
@@ -293,13 +385,13 @@ class ChatView(QWidget):
 
     def regenerate(self) -> None:
         """Ask the last question once more; how the last attempt ended is no longer said."""
-        if self._session.regenerate() and (view := self._replies.get(self._session.current.turns[-1])) is not None:
-            view.unmark()
+        if self._session.regenerate() and self._shown and self._shown[-1].reply is not None:
+            self._shown[-1].reply.unmark()
 
     def copy_last_reply(self) -> None:
         """Put the Markdown source of the last reply on the clipboard, without its thinking."""
-        for turn in reversed(self._session.current.turns):
-            view = self._replies.get(turn)
+        for shown in reversed(self._shown):
+            view = shown.reply
             if view is not None and view.source():
                 QGuiApplication.clipboard().setText(view.source())
                 self.show_notice("Reply copied.")
@@ -309,12 +401,23 @@ class ChatView(QWidget):
 
     def show_notice(self, words: str) -> None:
         """One line for a few seconds."""
-        self._notice = words
-        self._notice_over.start()
+        self._notice, self._notice_action = words, ""
+        self._notice_over.start(NOTICE_MS)
         self.refresh()
 
+    def _offer_undo(self, words: str) -> None:
+        """Something was removed: say so, with a link that puts it back."""
+        self._notice, self._notice_action = words, "Undo"
+        self._notice_over.start(UNDO_MS)
+        self.refresh()
+
+    def _act_on_notice(self) -> None:
+        self._end_notice()
+        self._session.undo()
+
     def _end_notice(self) -> None:
-        self._notice = ""
+        self._notice = self._notice_action = ""
+        self._notice_over.stop()
         self.refresh()
 
     def refresh(self) -> None:
@@ -325,9 +428,10 @@ class ChatView(QWidget):
         self.composer.show_placeholder(f"Message {self._session.model_title}" if has_model else "Message")
         self._refresh_meter()
         if self._notice:
-            self.status.show_status(self._notice)
+            self.status.show_status(self._notice, action=self._notice_action)
         elif self._editing is not None and writing is None:
-            self.status.show_status("Editing your last message", "esc to cancel")
+            last = not self._shown or self._editing is self._shown[-1].turn
+            self.status.show_status(f"Editing {'your last' if last else 'an earlier'} message", "esc to cancel")
         else:
             self._refresh_status()
 

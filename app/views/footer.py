@@ -1,6 +1,6 @@
 """The line under a reply: copy, regenerate and what was measured, seen only under the pointer or the keyboard focus.
 
-It keeps its height when it is not seen, so that nothing moves.
+It keeps its height when it is not seen, so that nothing moves. The switch between versions is always seen.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from app import theme
 from app.render.buttons import CopyButton, QuietButton
 from app.views.controls import explain
 from app.views.figures import DEFINITIONS
+from app.views.versions import VersionSwitch
 
 HEIGHT = 28
 SEPARATOR = "  ·  "
@@ -24,6 +25,8 @@ class ReplyFooter(QWidget):
     """`reveal` and the focus of its buttons decide whether anything is painted."""
 
     regenerate_requested = Signal()
+    version_chosen = Signal(int)
+    """The index of the version that a person wants."""
 
     def __init__(self, source: Callable[[], str], parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -31,10 +34,11 @@ class ReplyFooter(QWidget):
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self._revealed = False
         self._figures: list[str] = []
+        self.versions: VersionSwitch | None = None
         self.copy_button = CopyButton(source, "Copy reply", flush=True)
         self.regenerate_button = QuietButton("refresh", "Regenerate", flush=True)
         self.regenerate_button.clicked.connect(self.regenerate_requested)
-        across = QHBoxLayout(self)
+        self._across = across = QHBoxLayout(self)
         across.setContentsMargins(0, 0, 0, 0)
         across.setSpacing(0)
         for button in (self.copy_button, self.regenerate_button):
@@ -52,6 +56,16 @@ class ReplyFooter(QWidget):
     def shown(self) -> bool:
         """Whether it is seen: under the pointer, or with the focus on one of its buttons."""
         return self._revealed or self.copy_button.hasFocus() or self.regenerate_button.hasFocus()
+
+    def show_version(self, index: int, count: int) -> None:
+        """Say that version `index` (from 0) of `count` is shown; there is a switch where there are several."""
+        if self.versions is None and count > 1:
+            self.versions = VersionSwitch()
+            self.versions.chosen.connect(self.version_chosen)
+            self._across.insertWidget(0, self.versions)
+            self._across.insertSpacing(1, 8)
+        if self.versions is not None:
+            self.versions.show_version(index, count)
 
     def show_figures(self, figures: list[str]) -> None:
         self._figures = figures

@@ -7,7 +7,7 @@ from math import ceil, inf
 from time import monotonic, perf_counter
 from typing import Literal
 
-from PySide6.QtCore import QEvent, QPoint, Qt, QTimer, Signal
+from PySide6.QtCore import QEvent, QObject, QPoint, Qt, QTimer, Signal
 from PySide6.QtGui import (
     QEnterEvent,
     QPainter,
@@ -20,6 +20,7 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QTextEdit, QVBoxLayout, QWidget
 
 from app import theme
+from app.render.buttons import QuietButton
 from app.render.code import CodeCard
 from app.render.page_text import PageText, wrap_mode
 from app.render.prose import ProseView
@@ -27,38 +28,89 @@ from app.render.segments import Call, Code, GrowingText, Prose, Segment
 from app.views.call import CallView
 from app.views.figures import figures
 from app.views.footer import ReplyFooter
-from app.views.notice import FailureCard, QuietLine
+from app.views.notice import EndingLine, FailureCard, QuietLine
 from app.views.thought import Thought
+from app.views.versions import VersionSwitch
 from engine.parts import Part, ReplyReader, joined
 from engine.types import ErrorReport, Reply
 
 BUBBLE_WIDTH = 520
 BUBBLE_RADIUS = 12
 SHOWN_CHARACTERS = 20_000  # of what the user wrote
+BESIDE_BUBBLE, BUTTONS_WIDTH = 4, 56
 BLOCK_SPACING = 16
 FASTEST_MS, SLOWEST_MS = 33, 250
 TICK_MS = 7  # what drawing may take at once, so that laying out and painting fit into a frame of 16 ms
 CHUNK = 250  # characters
+
+Ending = Literal["stopped", "interrupted", "limit", "failed"]
+ENDED: dict[str, str] = {
+    "stopped": "Stopped",
+    "interrupted": "Interrupted: Foreword ended while this was written",
+    "limit": "Reached the length limit",
+}
 
 SegmentView = ProseView | CodeCard | CallView
 VIEWS: dict[type[Segment], type[SegmentView]] = {Prose: ProseView, Code: CodeCard, Call: CallView}
 
 
 class UserTurn(QWidget):
-    """What the user wrote, letter for letter, in a bubble at the right."""
+    """What the user wrote, letter for letter, in a bubble at the right; beside it, under the pointer, edit and delete.
+
+    The switch between versions is always seen where there are some.
+    """
+
+    edit_requested = Signal()
+    removal_requested = Signal()
+    version_chosen = Signal(int)
+    """The index of the version that a person wants."""
 
     def __init__(self, text: str, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.setMinimumWidth(1)  # what stands in it adapts, and must not keep the window wide
         self.bubble = _Bubble(text)
-        across = QHBoxLayout(self)
-        across.setContentsMargins(0, 0, 0, 0)
-        across.addStretch(1)
-        across.addWidget(self.bubble)
+        self.bubble.installEventFilter(self)
+        self.versions: VersionSwitch | None = None
+        self.edit_button: QuietButton | None = None
+        self.remove_button: QuietButton | None = None
+        self._across = QHBoxLayout(self)
+        self._across.setContentsMargins(0, 0, 0, 0)
+        self._across.setSpacing(0)
+        self._across.addStretch(1)
+        self._across.addSpacing(BESIDE_BUBBLE)
+        self._across.addWidget(self.bubble)
 
     def text(self) -> str:
         return self.bubble.written
+
+    def show_version(self, index: int, count: int) -> None:
+        """Say that version `index` (from 0) of `count` is shown; there is a switch where there are several."""
+        if self.versions is None and count > 1:
+            self.versions = VersionSwitch()
+            self.versions.chosen.connect(self.version_chosen)
+            self._across.insertWidget(self._across.count() - 2, self.versions, alignment=Qt.AlignmentFlag.AlignBottom)
+        if self.versions is not None and self.versions.show_version(index, count):
+            self._fit()
+
+    def reveal(self, revealed: bool) -> None:
+        """Show what can be done to the message, or hide it. It is made when it is first wanted: a chat has hundreds."""
+        if self.edit_button is None or self.remove_button is None:
+            if not revealed:
+                return
+            self.edit_button = QuietButton("pencil", "Edit message")
+            self.remove_button = QuietButton("trash", "Delete message")
+            self.edit_button.clicked.connect(self.edit_requested)
+            self.remove_button.clicked.connect(self.removal_requested)
+            for place, button in enumerate((self.edit_button, self.remove_button), start=1):
+                button.installEventFilter(self)
+                self._across.insertWidget(place, button, alignment=Qt.AlignmentFlag.AlignBottom)
+            QWidget.setTabOrder(self.bubble, self.edit_button)
+            QWidget.setTabOrder(self.edit_button, self.remove_button)
+        parts = (self.bubble, self.edit_button, self.remove_button)
+        shown = revealed or any(part.hasFocus() for part in parts)
+        for button in (self.edit_button, self.remove_button):
+            button.set_faint(not shown)
 
     def restyle(self) -> None:
         """Take the colours and the text size of the current theme."""
@@ -71,7 +123,23 @@ class UserTurn(QWidget):
             self._fit()
 
     def _fit(self) -> None:
-        self.bubble.fit(min(BUBBLE_WIDTH, self.width()))
+        beside = BUTTONS_WIDTH + BESIDE_BUBBLE
+        if self.versions is not None:
+            beside += self.versions.sizeHint().width()
+        self.bubble.fit(max(1, min(BUBBLE_WIDTH, self.width() - beside)))
+
+    def enterEvent(self, event: QEnterEvent) -> None:
+        self.reveal(True)
+
+    def leaveEvent(self, event: QEvent) -> None:
+        self.reveal(False)
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        if event.type() == QEvent.Type.FocusIn:
+            self.reveal(True)
+        elif event.type() == QEvent.Type.FocusOut:
+            self.reveal(self.underMouse())
+        return False
 
     def paintEvent(self, event: QPaintEvent) -> None:
         painter = QPainter(self)
@@ -180,6 +248,8 @@ class ReplyView(QWidget):
         self._thought: Thought | None = None
         self._views: list[SegmentView] = []
         self._ending: QWidget | None = None
+        self._retired = False
+        self._notice = ""
         self.footer = ReplyFooter(self.source)
         self.footer.regenerate_requested.connect(self.regenerate_requested)
         self._column = QVBoxLayout()
@@ -213,26 +283,30 @@ class ReplyView(QWidget):
         self._end()
         if reply is not None:
             self.footer.show_figures(figures(reply, speed_up))
+            self._notice = reply.notice
             if reply.notice:
                 self._close_with(QuietLine(reply.notice))
 
-    def mark(self, status: Literal["stopped", "failed"], error: ErrorReport | None = None, action: str = "") -> None:
-        """Say that the reply was stopped, or failed with `error`, under what was written of it.
+    def mark(self, status: Ending, error: ErrorReport | None = None, action: str = "") -> None:
+        """Say that the reply did not come to its end, or failed with `error`, under what was written of it.
 
-        `action` labels the one button of the failure card; `action_requested` says that it was pressed.
+        `action` labels the one thing that can be done about it; `action_requested` says that it was pressed.
         """
         self._end()
+        ending: FailureCard | EndingLine
         if status == "failed":
-            card = FailureCard(error or ErrorReport("failed", "The reply failed."), action)
-            card.action_requested.connect(self.action_requested)
-            self._close_with(card)
+            ending = FailureCard(error or ErrorReport("failed", "The reply failed."), action)
         else:
-            self._close_with(QuietLine("Stopped"))
+            words = (ENDED[status], self._notice)
+            ending = EndingLine("  ·  ".join(word for word in words if word), action)
+        ending.action_requested.connect(self.action_requested)
+        self._close_with(ending)
 
     def _close_with(self, ending: QWidget) -> None:
         self.unmark()
         self._ending = ending
         self._column.addWidget(ending)
+        self._offer()
 
     def unmark(self) -> None:
         """Take away what was said of the reply's end: it is being asked for anew."""
@@ -242,11 +316,17 @@ class ReplyView(QWidget):
             self._ending.deleteLater()
             self._ending = None
 
-    def retire(self) -> None:
-        """Another turn follows: this reply cannot be asked for again any more."""
-        self.footer.regenerate_button.hide()
-        if isinstance(self._ending, FailureCard) and self._ending.button is not None:
-            self._ending.button.hide()
+    def retire(self, retired: bool = True) -> None:
+        """Another turn follows: nothing can be done about this reply's end any more. Or it is the last one again."""
+        self._retired = retired
+        self._offer()
+
+    def _offer(self) -> None:
+        """Show what can be done about the reply's end, or hide it."""
+        retired = self._retired
+        self.footer.regenerate_button.setVisible(not retired)
+        if isinstance(self._ending, FailureCard | EndingLine) and self._ending.button is not None:
+            self._ending.button.setVisible(not retired and bool(self._ending.button.text()))
 
     def source(self) -> str:
         """The reply as Markdown, without thinking and tool calls: what Copy copies."""

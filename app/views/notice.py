@@ -23,6 +23,25 @@ class QuietLine(QLabel):
         self.setFont(theme.current().font("small"))
 
 
+class EndingLine(QWidget):
+    """How a reply ended, in a caption's grey, with a link to what can be done about it."""
+
+    action_requested = Signal()
+
+    def __init__(self, words: str, action: str = "") -> None:
+        super().__init__()
+        across = QHBoxLayout(self)
+        across.setContentsMargins(0, 0, 0, 0)
+        across.setSpacing(12)
+        self.words = QuietLine(words)
+        self.button = Button(action, "link", "smallmedium")
+        self.button.setVisible(bool(action))
+        self.button.clicked.connect(self.action_requested)
+        across.addWidget(self.words)
+        across.addWidget(self.button)
+        across.addStretch(1)
+
+
 class FailureCard(QWidget):
     """What happened, what was kept and what to do next, with at most one button."""
 

@@ -1,38 +1,23 @@
-"""The left pane: a new chat, a filter, and the chats of this run by title."""
+"""The left pane: a new chat, a search, and the chats."""
 
 from __future__ import annotations
 
 import sys
+from datetime import date
 
-from PySide6.QtCore import QModelIndex, QPersistentModelIndex, QRect, QSize, Qt, Signal
-from PySide6.QtGui import QFontMetrics, QKeyEvent, QPainter, QPaintEvent
-from PySide6.QtWidgets import (
-    QAbstractButton,
-    QFrame,
-    QHBoxLayout,
-    QLineEdit,
-    QListWidget,
-    QListWidgetItem,
-    QStyle,
-    QStyledItemDelegate,
-    QStyleOptionViewItem,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtCore import QPoint, QRect, QSize, Qt, Signal
+from PySide6.QtGui import QKeyEvent, QPainter, QPaintEvent
+from PySide6.QtWidgets import QAbstractButton, QHBoxLayout, QLineEdit, QMenu, QVBoxLayout, QWidget
 
 from app import theme
 from app.chats.chat import Chat
+from app.chats.rows import Hit
 from app.icons import icon
 from app.session import Session
-from app.views.controls import IconButton, Label
+from app.views.chat_list import INSET, ROW, TEXT_AT, WIDTH, ChatList, Row, by_day, row_of
+from app.views.controls import IconButton, Label, explain
 
-WIDTH = 240
 HEADER = 52
-ROW = 32
-INSET = 8
-TEXT_AT = 20
-CHAT = Qt.ItemDataRole.UserRole
-LIVE = Qt.ItemDataRole.UserRole + 1
 
 
 class NewChatRow(QAbstractButton):
@@ -70,96 +55,19 @@ class NewChatRow(QAbstractButton):
         painter.drawText(words, Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignRight, self._keys)
 
 
-class ChatRows(QStyledItemDelegate):
-    """Paints one chat: its title, and the live dot while a reply is written in it."""
-
-    def sizeHint(self, option: QStyleOptionViewItem, index: QModelIndex | QPersistentModelIndex) -> QSize:
-        return QSize(WIDTH, ROW)
-
-    def paint(
-        self, painter: QPainter, option: QStyleOptionViewItem, index: QModelIndex | QPersistentModelIndex
-    ) -> None:
-        colours = theme.current()
-        selected = bool(option.state & QStyle.StateFlag.State_Selected)
-        painter.save()
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        area = option.rect.adjusted(INSET, 0, -INSET, 0)
-        painter.setPen(Qt.PenStyle.NoPen)
-        if selected or option.state & QStyle.StateFlag.State_MouseOver:
-            painter.setBrush(colours.colour("selected" if selected else "hover"))
-            painter.drawRoundedRect(area, 6, 6)
-        words = area.adjusted(TEXT_AT - INSET, 0, -12, 0)
-        if index.data(LIVE):
-            painter.setBrush(colours.colour("accent"))
-            painter.drawEllipse(words.right() - 6, area.center().y() - 2, 6, 6)
-            words.adjust(0, 0, -14, 0)
-        font = colours.font("uimedium" if selected else "ui")
-        painter.setFont(font)
-        painter.setPen(colours.colour("text"))
-        title = QFontMetrics(font).elidedText(index.data(), Qt.TextElideMode.ElideRight, words.width())
-        painter.setLayoutDirection(Qt.LayoutDirection.LayoutDirectionAuto)  # of the title, not of the window
-        left = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignAbsolute
-        painter.drawText(words, Qt.AlignmentFlag.AlignVCenter | left, title)
-        painter.restore()
-
-
-class ChatList(QListWidget):
-    """The chats, most recent first. `opened` says which one a person chose."""
-
-    opened = Signal(object)
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.setProperty("kind", "chats")
-        self.setItemDelegate(ChatRows(self))
-        self.setFrameShape(QFrame.Shape.NoFrame)
-        self.setUniformItemSizes(True)
-        self.setMouseTracking(True)
-        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self.setAccessibleName("Chats")
-        self.setFont(theme.current().font("ui"))
-        self.currentItemChanged.connect(self._on_current)
-
-    def show_chats(self, chats: list[Chat], current: Chat) -> None:
-        """Show these chats; silent."""
-        self.blockSignals(True)
-        while self.count() > len(chats):
-            self.takeItem(self.count() - 1)
-        for index, chat in enumerate(chats):
-            if index == self.count():
-                self.addItem(QListWidgetItem())
-            item = self.item(index)
-            live = chat.writing is not None
-            item.setText(chat.title)
-            item.setData(CHAT, chat)
-            item.setData(LIVE, live)
-            item.setToolTip(chat.title)
-            spoken = f"{chat.title}, a reply is being written" if live else chat.title
-            item.setData(Qt.ItemDataRole.AccessibleTextRole, spoken)
-            if chat is current:
-                self.setCurrentItem(item)
-        if current not in chats:
-            self.setCurrentRow(-1)
-        self.blockSignals(False)
-        self.viewport().update()
-
-    def _on_current(self, item: QListWidgetItem | None) -> None:
-        if item is not None:
-            self.opened.emit(item.data(CHAT))
-
-
 class FilterField(QLineEdit):
-    """Filters the chats by title. Esc empties it, Return opens the first match."""
+    """Takes what is looked for. Esc empties it, Return opens the first match, ↓ goes to the matches."""
 
     opened = Signal()
     left = Signal()
+    list_wanted = Signal()
 
     def __init__(self, keys: str) -> None:
         super().__init__()
         self._keys = keys
         self.setProperty("kind", "field")
-        self.setPlaceholderText("Find a chat")
-        self.setAccessibleName("Find a chat")
+        self.setPlaceholderText("Search")
+        self.setAccessibleName("Search chats")
         self.setFont(theme.current().font("ui"))
         self.setTextMargins(20, 0, 0, 0)
 
@@ -180,6 +88,8 @@ class FilterField(QLineEdit):
             self.left.emit()
         elif event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter):
             self.opened.emit()
+        elif event.key() == Qt.Key.Key_Down:
+            self.list_wanted.emit()
         else:
             super().keyPressEvent(event)
 
@@ -191,6 +101,7 @@ class Sidebar(QWidget):
     """The button in its corner was pressed."""
     left = Signal()
     """The reader is done here; the focus belongs in the composer."""
+    export_wanted = Signal(object)  # Chat
 
     def __init__(self, session: Session, new_chat_keys: str, find_keys: str) -> None:
         super().__init__()
@@ -202,7 +113,9 @@ class Sidebar(QWidget):
         self.new_chat = NewChatRow("compose", "New chat", new_chat_keys)
         self.filter = FilterField(find_keys)
         self.chats = ChatList()
-        self._nothing = Label("No title has these words.", "small", "text3")
+        self._hits: list[Hit] = []
+        self._answered = ""
+        self._nothing = Label("Nothing has these words.", "small", "text3")
         self._nothing.setContentsMargins(TEXT_AT, 0, 0, 0)
 
         header = QHBoxLayout()
@@ -216,10 +129,8 @@ class Sidebar(QWidget):
         search = QHBoxLayout()
         search.setContentsMargins(12, 4, 12, 8)
         search.addWidget(self.filter)
-        heading = Label("Chats", "cap", "text3")
-        heading.setContentsMargins(TEXT_AT, 0, 0, 0)
-        until = Label("Chats are kept until you quit.", "small", "text3")
-        until.setContentsMargins(TEXT_AT, 0, 0, 0)
+        self.trouble = Label("", "small", "warn")
+        self.trouble.setContentsMargins(TEXT_AT, 0, 0, 0)
 
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 16)
@@ -227,40 +138,96 @@ class Sidebar(QWidget):
         layout.addWidget(corner)
         layout.addWidget(self.new_chat)
         layout.addLayout(search)
-        layout.addSpacing(4)
-        layout.addWidget(heading)
-        layout.addSpacing(4)
         layout.addWidget(self._nothing)
         layout.addWidget(self.chats, 1)
-        layout.addWidget(until)
+        layout.addSpacing(8)
+        layout.addWidget(self.trouble)
 
         self.toggle.clicked.connect(self.toggled)
         self.new_chat.clicked.connect(session.new_chat)
         self.new_chat.clicked.connect(self.left)
         self.chats.opened.connect(session.show_chat)
+        self.chats.found.connect(lambda hit: session.show_message(hit.chat, hit.message))
         self.chats.clicked.connect(self.left)
-        self.filter.textChanged.connect(self.refresh)
+        self.chats.renamed.connect(session.shelf.rename)
+        self.chats.removal_wanted.connect(session.remove_chat)
+        self.chats.menu_wanted.connect(self._show_menu)
+        self.chats.edited.connect(self.refresh, Qt.ConnectionType.QueuedConnection)
+        self.filter.textChanged.connect(self._search)
         self.filter.opened.connect(self._open_first)
         self.filter.left.connect(self.left)
+        self.filter.list_wanted.connect(self.chats.setFocus)
         session.chats_changed.connect(self.refresh)
         session.current_changed.connect(self.refresh)
+        session.shelf.found.connect(self._on_found)
+        session.shelf.trouble_changed.connect(self._show_trouble)
+        self._show_trouble()
         self.refresh()
 
     def start_filter(self) -> None:
-        """Put the cursor into the filter."""
+        """Put the cursor into the search."""
         self.filter.setFocus(Qt.FocusReason.ShortcutFocusReason)
         self.filter.selectAll()
 
     def refresh(self) -> None:
-        """Show the chats whose titles have every word of the filter."""
-        words = self.filter.text().casefold().split()
-        found = [c for c in self._session.chats if all(word in c.title.casefold() for word in words)]
-        self._nothing.setVisible(not found)
-        self.chats.show_chats(found, self._session.current)
+        """Show the chats by day; while something is looked for, the titles and messages that have its words."""
+        if self.chats.editing:
+            return
+        asked = self.filter.text().strip()
+        rows = self._matches(asked) if asked else list(by_day(self._session.chats, date.today()))
+        self._nothing.setVisible(bool(asked) and not rows and self._answered == asked)
+        self.chats.show_rows(rows, self._session.current)
+
+    def _matches(self, asked: str) -> list[Row]:
+        titled = self._session.shelf.titled(asked)
+        by_id = {chat.id: chat for chat in self._session.chats}
+        hits = [Row(by_id[hit.chat].title, by_id[hit.chat], hit) for hit in self._hits if hit.chat in by_id]
+        rows = [Row("Titles"), *map(row_of, titled)] if titled else []
+        return [*rows, Row("Messages"), *hits] if hits else rows
+
+    def _search(self) -> None:
+        asked = self.filter.text().strip()
+        if asked:
+            self._session.shelf.search(asked)
+        else:
+            self._hits, self._answered = [], ""
+        self.refresh()
+
+    def _on_found(self, asked: str, hits: list[Hit]) -> None:
+        if asked == self.filter.text().strip():
+            self._hits, self._answered = hits, asked
+            self.refresh()
 
     def _open_first(self) -> None:
-        item = self.chats.item(0)
-        if item is not None:
-            self._session.show_chat(item.data(CHAT))
-            self.filter.clear()
-            self.left.emit()
+        row = next((row for row in self.chats.rows if row.chat is not None), None)
+        if row is None or row.chat is None:
+            return
+        if row.hit is not None:
+            self._session.show_message(row.hit.chat, row.hit.message)
+        else:
+            self._session.show_chat(row.chat)
+        self.filter.clear()
+        self.left.emit()
+
+    def _show_menu(self, chat: Chat, place: QPoint) -> None:
+        """What can be done to a chat as a whole."""
+        menu = self.menu_of(chat)
+        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        menu.popup(place)
+
+    def menu_of(self, chat: Chat) -> QMenu:
+        """The menu of a row."""
+        menu = QMenu(self)
+        menu.addAction("Rename…", lambda: self.chats.rename(chat))
+        menu.addAction("Unpin" if chat.pinned else "Pin", lambda: self._session.shelf.pin(chat, not chat.pinned))
+        menu.addAction("Export…", lambda: self.export_wanted.emit(chat))
+        menu.addSeparator()
+        menu.addAction("Delete", lambda: self._session.remove_chat(chat))
+        return menu
+
+    def _show_trouble(self) -> None:
+        """One line at the foot while chats do not outlive the app; its tooltip says why."""
+        shelf = self._session.shelf
+        self.trouble.setText("Chats are kept until you quit.")
+        self.trouble.setVisible(not shelf.store.saving)
+        explain(self.trouble, shelf.trouble)

@@ -21,6 +21,7 @@ TURN_SPACING = 20
 AT_ONCE, AT_ONCE_MS = 20, 60  # replies of an old chat that are drawn before anything else, and how long that may take
 SLICE_MS = 8
 NEAR_END = 4
+ABOVE_WANTED = 48  # what is seen above a turn that was looked for
 
 
 class Transcript(QScrollArea):
@@ -103,17 +104,31 @@ class Transcript(QScrollArea):
 
     def clear(self) -> None:
         """Take every turn away."""
+        self.cut(0)
         self._drawer.stop()
-        self._undrawn.clear()
-        self._stale.clear()
         self._fresh_chat = True
-        for turn in self._turns:
+
+    def cut(self, count: int) -> None:
+        """Keep the first `count` turns and take the others away."""
+        gone = self._turns[count:]
+        del self._turns[count:]
+        self._undrawn = deque(reply for reply in self._undrawn if reply not in gone)
+        self._stale = deque(turn for turn in self._stale if turn not in gone)
+        for turn in gone:
             self._column.removeWidget(turn)
             turn.hide()
             turn.deleteLater()
-        self._turns.clear()
         self._read_turn = self._read_mark = None
         self._follow(True)
+
+    def show_turn(self, turn: UserTurn | ReplyView) -> None:
+        """Bring a turn into sight, near the top, and stay with it while what is above it is drawn."""
+        if turn in self._undrawn:
+            self._undrawn.remove(turn)
+            self._undrawn.append(turn)
+        self._follow(False)
+        self._read_turn, self._read_mark, self._read_below = turn, None, -ABOVE_WANTED
+        self._hold()
 
     @property
     def turns(self) -> list[UserTurn | ReplyView]:

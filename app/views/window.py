@@ -5,8 +5,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from importlib.metadata import version
+from pathlib import Path
 
-from PySide6.QtCore import QByteArray, QSize, Qt, QTimer, Signal
+from PySide6.QtCore import QByteArray, QSize, QStandardPaths, Qt, QTimer, Signal
 from PySide6.QtGui import QCloseEvent, QMouseEvent, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import (
     QApplication,
@@ -20,6 +21,7 @@ from PySide6.QtWidgets import (
 
 from app import theme
 from app.actions import Actions
+from app.chats.chat import Chat
 from app.session import Session
 from app.settings import GUIDE
 from app.views.chat import ChatView
@@ -29,6 +31,8 @@ from app.views.inspector import WIDTH as INSPECTOR
 from app.views.inspector import Inspector
 from app.views.sidebar import WIDTH as SIDEBAR
 from app.views.sidebar import Sidebar
+
+EXPORTS = {"Markdown (*.md)": ".md", "JSON, which can be imported again (*.json)": ".json"}
 
 NARROWEST_CHAT = 480
 """Where the conversation would be narrower than this, the sidebar makes room, then the inspector."""
@@ -90,6 +94,9 @@ class Window(QMainWindow):
             "new_chat": self.new_chat,
             "open_model": self.choose_folder,
             "use_guide": lambda: session.use_model(GUIDE),
+            "export_chat": lambda: self.export([session.current]),
+            "export_all": lambda: self.export(session.chats),
+            "import_chats": self.import_chats,
             "close": self.close,
             "quit": self.close,
             "undo": lambda: self._edit("undo"),
@@ -98,6 +105,7 @@ class Window(QMainWindow):
             "copy": lambda: self._edit("copy"),
             "paste": lambda: self._edit("paste"),
             "select_all": lambda: self._edit("selectAll"),
+            "undo_delete": session.undo,
             "sidebar": lambda: self.show_sidebar(not self.sidebar.isVisibleTo(self)),
             "inspector": lambda: self.show_inspector(not self.inspector.isVisibleTo(self)),
             "find_chat": self.find_chat,
@@ -109,18 +117,26 @@ class Window(QMainWindow):
             "appearance_dark": lambda: self._appear("dark"),
             "stop": session.stop,
             "regenerate": chat.regenerate,
+            "continue": session.continue_reply,
             "copy_reply": chat.copy_last_reply,
             "edit_last": chat.edit_last,
+            "rename_chat": self.rename_chat,
+            "pin_chat": lambda: session.shelf.pin(session.current, not session.current.pinned),
+            "delete_chat": lambda: session.remove_chat(session.current),
             "about": self._about,
         }
         for name, do in does.items():
             self.menus[name].triggered.connect(lambda _=False, do=do: do())
         self.sidebar.toggled.connect(lambda: self.show_sidebar(False))
         self.sidebar.left.connect(chat.composer.setFocus)
+        self.sidebar.export_wanted.connect(lambda wanted: self.export([wanted]))
         self.header.sidebar_toggled.connect(lambda: self.show_sidebar(True))
         self.header.inspector.clicked.connect(self.show_inspector)
         self.header.picker.folder_wanted.connect(self.choose_folder)
-        for changed in (session.state_changed, session.current_changed, session.chats_changed):
+        for changed in (
+            *(session.state_changed, session.current_changed, session.chats_changed),
+            *(session.turns_changed, session.undo_changed),
+        ):
             changed.connect(self._refresh_actions)
 
     # ------------------------------------------------------------ what the menus do
@@ -134,6 +150,28 @@ class Window(QMainWindow):
         folder = QFileDialog.getExistingDirectory(self, "Open Model Folder")
         if folder:
             self.session.use_model(folder)
+
+    def rename_chat(self) -> None:
+        """Let the title of the chat that is shown be edited, where the list has it."""
+        self.show_sidebar(True)
+        self.sidebar.filter.clear()
+        self.sidebar.chats.rename(self.session.current)
+
+    def export(self, chats: list[Chat]) -> None:
+        """Ask for a file and write these chats into it."""
+        folder = QStandardPaths.writableLocation(QStandardPaths.StandardLocation.DocumentsLocation)
+        name = "".join(c if c.isalnum() or c in " -_" else " " for c in chats[0].title).strip() or "Chat"
+        proposal = f"{folder}/{name if len(chats) == 1 else 'Foreword chats'}"
+        path, chosen = QFileDialog.getSaveFileName(self, "Export", proposal, ";;".join(EXPORTS))
+        if path:
+            suffix = "" if Path(path).suffix.lower() in (".md", ".json") else EXPORTS.get(chosen, ".md")
+            self.session.shelf.export(chats, Path(path + suffix))
+
+    def import_chats(self) -> None:
+        """Ask for a file that was exported as JSON and add its chats."""
+        path, _ = QFileDialog.getOpenFileName(self, "Import Chats", "", "Exported chats (*.json)")
+        if path:
+            self.session.shelf.import_from(Path(path))
 
     def find_chat(self) -> None:
         self.show_sidebar(True)
@@ -174,6 +212,13 @@ class Window(QMainWindow):
         actions["stop"].setEnabled(session.busy)
         actions["regenerate"].setEnabled(bool(turns) and not session.busy)
         actions["edit_last"].setEnabled(bool(turns) and not session.busy)
+        last = turns[-1].shown if turns else None
+        actions["continue"].setEnabled(last is not None and last.can_continue and not session.busy)
+        for name in ("export_chat", "rename_chat", "pin_chat", "delete_chat"):
+            actions[name].setEnabled(bool(turns))
+        actions["pin_chat"].setChecked(session.current.pinned)
+        actions["export_all"].setEnabled(any(not chat.is_empty for chat in session.chats))
+        actions["undo_delete"].setEnabled(session.can_undo)
         actions["copy_reply"].setEnabled(any(turn.shown and turn.shown.text for turn in turns))
         actions["sidebar"].setChecked(self.sidebar.isVisibleTo(self))
         actions["inspector"].setChecked(self.inspector.isVisibleTo(self))

@@ -7,6 +7,7 @@ from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from app.bridge import Bridge
+from app.chats.store import Store
 from app.main import build
 from app.settings import Settings
 from app.views.message import ReplyView, UserTurn
@@ -18,12 +19,12 @@ from tests.app.scripted_worker import ScriptedWorker, model_info
 class House:
     """The whole window. A tick is when the test says so."""
 
-    def __init__(self, qtbot: QtBot, settings: Settings | None = None) -> None:
+    def __init__(self, qtbot: QtBot, settings: Settings | None = None, store: Store | None = None) -> None:
         self.qtbot = qtbot
         self.worker = ScriptedWorker()
         self.bridge = Bridge(lambda: self.worker)
         self.settings = settings or Settings()
-        self.window: Window = build(self.settings, self.bridge)
+        self.window: Window = build(self.settings, self.bridge, store)
         if not self.settings.geometry:
             self.window.resize(1280, 840)
         self.session = self.window.session
@@ -59,6 +60,12 @@ class House:
     def questions(self) -> list[str]:
         turns = self.window.chat.transcript.turns
         return [turn.text() for turn in turns if isinstance(turn, UserTurn)]
+
+    @property
+    def titles(self) -> list[str]:
+        """The chats in the sidebar; of what was found only those whose titles match."""
+        rows = self.window.sidebar.chats.rows
+        return [row.text for row in rows if row.chat is not None and row.hit is None]
 
     @property
     def cards(self) -> list[FailureCard]:
