@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import signal
 import sys
@@ -72,6 +73,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         bridge = Bridge(make_worker)
         window = build(Settings.load(paths.settings_file()), bridge, Store(paths.chats_file()))
         instance.raised.connect(window.come_forward)
+        # What has been imported stays; looking through it for garbage would hold up the window for 50 ms at a time.
+        bridge.ready.connect(gc.freeze)
         qt.aboutToQuit.connect(bridge.shutdown)
         qt.aboutToQuit.connect(window.session.close)
         for number in (signal.SIGINT, signal.SIGTERM):
