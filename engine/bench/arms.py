@@ -9,14 +9,13 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any, Protocol
 
 import mlx.core as mx
 from mlx_lm.generate import generate_step
 from mlx_lm.models.cache import make_prompt_cache
 
-from engine.bench.host import WaitingClock
+from engine.bench.host import HostClock
 from engine.bench.subject import Subject
 from engine.decode.cache import CacheSet
 from engine.decode.conversation import Conversation
@@ -30,7 +29,7 @@ from engine.types import RoundStats, Sampling
 @dataclass(frozen=True)
 class Written:
     """A reply: its tokens, and the time from the first of them to the last, rounds told apart where there are any.
-    `host_ms` is what Python worked for each round but the first, whose launch is not part of it."""
+    `host_ms` is what Python worked for each round but the first."""
 
     tokens: tuple[int, ...]
     ms: float
@@ -71,7 +70,7 @@ class Passage:
     def write(self, depth: int, count: int) -> Written:
         """A reply of up to `count` tokens, with `depth` drafts a round."""
         rounds: list[RoundStats] = []
-        subject, clock = self.subject, WaitingClock()
+        subject, clock = self.subject, HostClock()
         task = Task(
             prompt=self.prompt,
             turn_end=len(self.prompt) - 1,
@@ -92,9 +91,8 @@ class Passage:
                 on_round=rounds.append,
                 cancelled=lambda: False,
             )
-        waited = [after - before for before, after in pairwise(clock.at_reads)]
-        host = [each.ms - ms for each, ms in zip(rounds[1:], waited, strict=True)]
-        return Written(tuple(outcome.tokens), sum(each.ms for each in rounds), tuple(rounds), tuple(host))
+        ms = sum(each.ms for each in rounds)
+        return Written(tuple(outcome.tokens), ms, tuple(rounds), tuple(clock.rounds_ms))
 
 
 class EngineArm:

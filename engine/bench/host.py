@@ -1,7 +1,8 @@
-"""How long the host works for a round: its wall time less the time in which Python waits for MLX.
+"""How long Python works for a round: its thread's processor time, less what it spends inside MLX.
 
-MLX computes behind `async_eval` and is waited for where a result is read. On a CPU `async_eval` itself waits while many
-operations are under way. What is left of a round is Python: building graphs, keeping caches, counting.
+MLX computes behind `async_eval` and is waited for where a result is read; on a CPU `async_eval` itself waits while many
+operations are under way. What is left of a round is Python: building graphs, keeping caches, counting. Processor time
+does not run while other programs have the processor, so a busy machine measures what a quiet one does.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 
 import mlx.core as mx
 
@@ -16,28 +18,34 @@ from engine.decode.round import Decoder, Launched
 from engine.decode.verify import Verdict
 
 
-class WaitingClock:
-    """Adds up the time that is spent in MLX. `at_reads` is its sum in ms at the end of each round's read."""
+class HostClock:
+    """Runs with the rounds of one reply."""
 
     def __init__(self) -> None:
-        self._waited = 0.0
-        self.at_reads: list[float] = []
+        self._inside = 0.0
+        self._at_reads: list[float] = []
+
+    @property
+    def rounds_ms(self) -> list[float]:
+        """Python's work for each round but the first, from one read to the next."""
+        return [(after - before) * 1000 for before, after in pairwise(self._at_reads)]
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Within it every round is watched. Not for two at a time."""
+        """Within it rounds are watched. Not for two at a time."""
         launch, read = mx.async_eval, Decoder.read
 
         def timed_launch(*arrays: mx.array) -> None:
-            started = time.perf_counter()
+            started = time.thread_time()
             launch(*arrays)
-            self._waited += (time.perf_counter() - started) * 1000
+            self._inside += time.thread_time() - started
 
         def timed_read(decoder: Decoder, running: Launched) -> list[Verdict]:
-            started = time.perf_counter()
+            started = time.thread_time()
             verdicts = read(decoder, running)
-            self._waited += (time.perf_counter() - started) * 1000
-            self.at_reads.append(self._waited)
+            ended = time.thread_time()
+            self._inside += ended - started
+            self._at_reads.append(ended - self._inside)
             return verdicts
 
         mx.async_eval, Decoder.read = timed_launch, timed_read  # type: ignore[method-assign, assignment]

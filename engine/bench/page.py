@@ -17,7 +17,7 @@ cycle. Figures are medians over cycles, in brackets the quarter points: half of 
 - **× plain**: how many times as fast as plain decoding. **ideal**: what tokens per round divided by the cost of a round
   allow, the cost built from separately timed parts: a verify of K + 1 rows and K head calls, of which the first reads
   the n + 1 rows that the round before has committed. **reached**: × plain divided by ideal.
-- **host**: what Python works for a round, whether it hides behind the device or not: mostly building graphs.
+- **host**: processor time that Python takes for a round, mostly to build graphs, hidden behind the device or not.
 - **beyond plain**: verify rows beyond the first and head calls, as a share of all forwards.
 - In the bars `│` is plain decoding and `◆` the ideal.
 """
