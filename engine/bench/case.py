@@ -18,6 +18,8 @@ from engine.bench.subject import load_subject
 from engine.decode.verify import first_difference
 from engine.types import PositionCount, RoundStats
 
+PREFILL_CYCLES = 5
+
 Progress = Callable[[str, float], None]
 """Gets a short phrase for people and how much is done, 0 to 1."""
 
@@ -102,7 +104,7 @@ def run(case: Case, progress: Progress) -> CaseResult:
         cycles.append(written)
         timer.sample()
     costs = timer.costs()
-    prefill = time_prefill(subject, case.context, case.cycles, progress) if case.against else ()
+    prefill = time_prefill(subject, case.context, min(case.cycles, PREFILL_CYCLES), progress) if case.against else ()
     return CaseResult(
         case=case,
         parameters=model.capability.parameters,

@@ -46,7 +46,7 @@ COMPUTE_BOUND = Regime(
     (
         "guide --context 128 --against mlx-lm --cycles 9",
         "constructed:150m:float32:0.85 --context 32 --tokens 16 --depths 1,2 --cycles 3",
-        "constructed:host:float32:0.85 --context 64 --tokens 32 --cycles 9 --against mlx-lm",
+        "constructed:host:float32:0.85 --context 64 --tokens 32 --cycles 5 --against mlx-lm",
     ),
 )
 BANDWIDTH_BOUND = Regime(
@@ -54,7 +54,7 @@ BANDWIDTH_BOUND = Regime(
     {"LD_PRELOAD": str(OPENBLAS), "OPENBLAS_NUM_THREADS": "1"},
     (
         "guide --context 128 --against mlx-lm --cycles 9",
-        "constructed:350m:float32:0.85 --context 128 --tokens 24 --cycles 9 --against mlx-lm",
+        "constructed:350m:float32:0.85 --context 128 --tokens 16 --cycles 9 --against mlx-lm",
     ),
 )
 METAL = Regime(
