@@ -19,7 +19,7 @@ from app.chats.continuation import Begun, sampling_of
 from app.chats.store import Store
 from app.settings import GUIDE, Settings
 from app.shelf import Shelf
-from app.speed import SpeedLog
+from app.speed import SpeedLog, speed_up_of
 from engine.types import (
     ChatMemory,
     Decision,
@@ -526,7 +526,7 @@ class Session(QObject):
         if self.writing.begun is None:
             answer.opened_thinking = event.opened_thinking
         self.shelf.store.end(self.writing.chat, answer)
-        self.speed.begin(event.decision)
+        self.speed.begin(event.decision, self.writing.chat.id)
         self.state_changed.emit()
         self.speed_changed.emit()
 
@@ -567,7 +567,7 @@ class Session(QObject):
         reply = event.reply
         self.speed.end(reply)
         if self.writing is not None:
-            self.writing.answer.speed_up = self.speed.speed_up_of(reply)
+            self.writing.answer.speed_up = speed_up_of(reply)
             self.writing.chat.used_tokens = reply.prompt_tokens + len(reply.tokens)
         outcome: Outcome = "stopped" if reply.finish_reason == "cancelled" else "done"
         self._end(outcome, reply=reply)

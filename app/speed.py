@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from engine.types import Decision, Mode, Reply, RoundStats, Snapshot
+from engine.types import Comparison, Decision, Mode, Reply, RoundStats, Snapshot
 
 SPANS_S = (2.0, 5.0, 15.0, 30.0, 60.0)
 """Spans of the plots: the shortest that holds all the writing so far, so that the first reply fills its plot too."""
@@ -19,6 +19,9 @@ POINTS = int(SPANS_S[-1] / SAMPLE_S)
 
 MEASURED_TOKENS = 16
 """A reply with fewer tokens than this says nothing about speed."""
+
+
+NOTHING_COMPARED = Comparison()
 
 
 @dataclass(frozen=True)
@@ -32,24 +35,11 @@ class Sample:
 
 
 @dataclass
-class Rate:
-    """Tokens and the milliseconds they took, over every reply of one mode."""
-
-    tokens: int = 0
-    ms: float = 0.0
-
-    def add(self, tokens: int, ms: float) -> None:
-        self.tokens += tokens
-        self.ms += ms
-
-    @property
-    def tokens_per_second(self) -> float | None:
-        return self.tokens / self.ms * 1000.0 if self.ms > 0 else None
-
-
-@dataclass
 class SpeedLog:
-    """One model in this run. `snapshot` and `decision` are the latest known and stay until newer ones come."""
+    """One model in this run. `snapshot` and `decision` are the latest known and stay until newer ones come.
+
+    `comparisons` says of each chat, by its id, what drafting came to in it; `chat` is the one written in last.
+    """
 
     samples: deque[Sample] = field(default_factory=lambda: deque(maxlen=POINTS))
     marks: deque[float] = field(default_factory=lambda: deque(maxlen=POINTS))
@@ -60,14 +50,16 @@ class SpeedLog:
     mtp_snapshot: Snapshot | None = None
     """The latest snapshot of a reply written with MTP."""
     live: bool = False
-    rates: dict[Mode, Rate] = field(default_factory=lambda: {"plain": Rate(), "mtp": Rate()})
+    chat: str = ""
+    comparisons: dict[str, Comparison] = field(default_factory=dict)
     version: int = 0
     """Grows with every new sample, so that a view knows whether there is anything to draw."""
     _sampled_at: float = -math.inf
 
-    def begin(self, decision: Decision) -> None:
-        """A reply starts under this decision."""
+    def begin(self, decision: Decision, chat: str = "") -> None:
+        """A reply starts under this decision, in this chat."""
         self.decision = decision
+        self.chat = chat
         self.live = True
         if self.samples:
             self.marks.append(self.writing_s)
@@ -93,16 +85,15 @@ class SpeedLog:
         if reply is None:
             return
         self.decision = reply.decision
-        if reply.stats.tokens < MEASURED_TOKENS:
-            return
-        self._keep(reply.stats)
-        # The first token belongs to the prefill.
-        self.rates[reply.decision.mode].add(reply.stats.tokens - 1, reply.stats.decode_ms)
+        self.comparisons[self.chat] = reply.stats.comparison
+        if reply.stats.tokens >= MEASURED_TOKENS:
+            self._keep(reply.stats)
 
     def _keep(self, snapshot: Snapshot) -> None:
         if snapshot.tokens_per_second is None and snapshot.recent_tokens_per_second is None:
             return
         self.snapshot = snapshot
+        self.comparisons[self.chat] = snapshot.comparison
         if self.decision is not None and self.decision.mode == "mtp":
             self.mtp_snapshot = snapshot
 
@@ -111,31 +102,9 @@ class SpeedLog:
         """Seconds of writing time that the plots show, up to now."""
         return next((span for span in SPANS_S if self.writing_s <= span), SPANS_S[-1])
 
-    @property
-    def plain_speed(self) -> float | None:
-        """Plain tokens/s over every reply of this run without MTP; None before there was one."""
-        return self.rates["plain"].tokens_per_second
-
-    @property
-    def mtp_speed(self) -> float | None:
-        """Tokens/s with MTP over every such reply of this run, the running one included once it is long enough."""
-        rate, running = self.rates["mtp"], self.snapshot
-        with_mtp = self.live and self.decision is not None and self.decision.mode == "mtp"
-        if with_mtp and running is not None and running.tokens >= MEASURED_TOKENS:
-            rate = Rate(rate.tokens + running.tokens - 1, rate.ms + running.decode_ms)
-        return rate.tokens_per_second
-
-    @property
-    def speed_up(self) -> float | None:
-        """MTP ÷ plain; None until both were measured with this model in this run."""
-        plain, mtp = self.plain_speed, self.mtp_speed
-        return mtp / plain if plain and mtp else None
-
-    def speed_up_of(self, reply: Reply) -> float | None:
-        """The speed of one reply with MTP over the plain speed; None where either was not measured."""
-        plain, speed = self.plain_speed, reply.stats.tokens_per_second
-        measured = reply.decision.mode == "mtp" and reply.stats.tokens >= MEASURED_TOKENS
-        return speed / plain if measured and plain and speed else None
+    def comparison(self, chat: str) -> Comparison:
+        """What drafting came to in this chat; nothing was compared in one that was not written in."""
+        return self.comparisons.get(chat, NOTHING_COMPARED)
 
     @property
     def speed_now(self) -> float | None:
@@ -144,6 +113,12 @@ class SpeedLog:
             return None
         recent, whole = self.snapshot.recent_tokens_per_second, self.snapshot.tokens_per_second
         return (recent or whole) if self.live else (whole or recent)
+
+
+def speed_up_of(reply: Reply) -> float | None:
+    """How many times as fast as plain decoding this reply was written; None where that was not measured in its chat,
+    and for a short one."""
+    return reply.stats.comparison.reply_speed_up if reply.stats.tokens >= MEASURED_TOKENS else None
 
 
 def axis_top(largest: float) -> float:

@@ -245,47 +245,5 @@ class Counters:
         )
 
 
-def joined(before: Snapshot, reply: Snapshot) -> Snapshot:
-    """The counters of several replies of one model and of one more. Rolling figures and the comparison are those of
-    that one; the comparison is a conversation's, and cannot be summed."""
-    places = max(len(before.by_position), len(reply.by_position))
-    positions = [
-        PositionCount(sum(count.evaluated for count in counts), sum(count.accepted for count in counts))
-        for counts in (
-            [each.by_position[place] for each in (before, reply) if place < len(each.by_position)]
-            for place in range(places)
-        )
-    ]
-    drafters = {count.drafter: count for count in before.by_drafter}
-    for count in reply.by_drafter:
-        known = drafters.get(count.drafter, DrafterCount(count.drafter))
-        drafters[count.drafter] = DrafterCount(
-            count.drafter,
-            rounds=known.rounds + count.rounds,
-            drafted=known.drafted + count.drafted,
-            evaluated=known.evaluated + count.evaluated,
-            accepted=known.accepted + count.accepted,
-        )
-    tokens, decode_ms = before.tokens + reply.tokens, before.decode_ms + reply.decode_ms
-    replies = before.replies + (reply.replies if reply.tokens else 0)
-    return replace(
-        reply,
-        tokens=tokens,
-        rounds=before.rounds + reply.rounds,
-        drafted=before.drafted + reply.drafted,
-        evaluated=before.evaluated + reply.evaluated,
-        accepted=before.accepted + reply.accepted,
-        by_position=tuple(positions),
-        by_drafter=tuple(drafters.values()),
-        decode_ms=decode_ms,
-        tokens_per_second=_per_second(tokens - replies, decode_ms),
-        rollbacks=before.rollbacks + reply.rollbacks,
-        draft_build_ms=before.draft_build_ms + reply.draft_build_ms,
-        check_build_ms=before.check_build_ms + reply.check_build_ms,
-        wait_ms=before.wait_ms + reply.wait_ms,
-        replies=replies,
-    )
-
-
 def _per_second(count: int, ms: float) -> float | None:
     return count / ms * 1000 if count and ms > 0 else None

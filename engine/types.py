@@ -7,7 +7,8 @@ command line and a test read the same words. Durations are milliseconds, sizes b
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
+from itertools import zip_longest
 from typing import Any, Literal
 
 Role = Literal["system", "user", "assistant"]
@@ -399,6 +400,16 @@ class DrafterCount:
     evaluated: int = 0
     accepted: int = 0
 
+    def plus(self, other: DrafterCount) -> DrafterCount:
+        """Both together."""
+        return DrafterCount(
+            self.drafter,
+            self.rounds + other.rounds,
+            self.drafted + other.drafted,
+            self.evaluated + other.evaluated,
+            self.accepted + other.accepted,
+        )
+
 
 PLAIN_NEEDED = 3
 """Plain rounds that a comparison needs, timed at about the context length that it is made for. Where drafting pays,
@@ -478,6 +489,36 @@ class Snapshot:
     def host_ms(self) -> float:
         """How long the host worked itself while rounds ran, or had to, in place of waiting for the device."""
         return self.decode_ms - self.wait_ms
+
+    def plus(self, rest: Snapshot) -> Snapshot:
+        """The counters of these replies and those of `rest`, which came later. The rolling figures and the comparison
+        are those of `rest`."""
+        tokens, decode_ms = self.tokens + rest.tokens, self.decode_ms + rest.decode_ms
+        replies = self.replies * bool(self.tokens) + rest.replies * bool(rest.tokens)
+        positions = zip_longest(self.by_position, rest.by_position, fillvalue=PositionCount())
+        drafters: dict[DraftSource, DrafterCount] = {}
+        for count in (*self.by_drafter, *rest.by_drafter):
+            drafters[count.drafter] = count.plus(drafters.get(count.drafter, DrafterCount(count.drafter)))
+        return replace(
+            rest,
+            tokens=tokens,
+            rounds=self.rounds + rest.rounds,
+            drafted=self.drafted + rest.drafted,
+            evaluated=self.evaluated + rest.evaluated,
+            accepted=self.accepted + rest.accepted,
+            by_position=tuple(
+                PositionCount(one.evaluated + other.evaluated, one.accepted + other.accepted)
+                for one, other in positions
+            ),
+            by_drafter=tuple(drafters.values()),
+            decode_ms=decode_ms,
+            tokens_per_second=(tokens - replies) / decode_ms * 1000 if tokens > replies and decode_ms > 0 else None,
+            rollbacks=self.rollbacks + rest.rollbacks,
+            draft_build_ms=self.draft_build_ms + rest.draft_build_ms,
+            check_build_ms=self.check_build_ms + rest.check_build_ms,
+            wait_ms=self.wait_ms + rest.wait_ms,
+            replies=replies,
+        )
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING
 
 from engine.errors import EngineError, report_of
-from engine.telemetry import Comparer, Counters, joined
+from engine.telemetry import Comparer, Counters
 from engine.types import (
     ChatMemory,
     ErrorReport,
@@ -342,7 +342,7 @@ class _Engine:
             reply = writer.run(conversation, stopped)
             memory = MemoryUse(self._mx.get_active_memory(), self._mx.get_peak_memory())
             self._trim()
-            self._totals = joined(self._totals, reply.stats)
+            self._totals = self._totals.plus(reply.stats)
             self._emit(Finished(request.id, replace(reply, memory=memory), self._totals))
         except BaseException as failure:
             partial = None if writer is None else writer.so_far("error")

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from itertools import zip_longest
 
 from app.chats.chat import Answer, Outcome
-from engine.types import DrafterCount, PositionCount, Reply, SamplingChoice, Snapshot
+from engine.types import Reply, SamplingChoice
 
 
 @dataclass(frozen=True)
@@ -42,39 +41,11 @@ class Begun:
             prompt_tokens=first.prompt_tokens,
             reused_tokens=first.reused_tokens,
             prefill_ms=first.prefill_ms,
+            first_token_ms=first.first_token_ms,
             decode_ms=first.decode_ms + rest.decode_ms,
-            stats=_sum(first.stats, rest.stats),
+            stats=first.stats.plus(rest.stats),
             opened_thinking=first.opened_thinking,
         )
-
-
-def _sum(first: Snapshot, second: Snapshot) -> Snapshot:
-    """The counters of both. Each part's first token belongs to its prefill, and not to its speed."""
-    decode_ms = first.decode_ms + second.decode_ms
-    timed = max(0, first.tokens - 1) + max(0, second.tokens - 1)
-    positions = zip_longest(first.by_position, second.by_position, fillvalue=PositionCount())
-    drafters: dict[str, DrafterCount] = {}
-    for each in (*first.by_drafter, *second.by_drafter):
-        before = drafters.get(each.drafter, DrafterCount(each.drafter))
-        drafters[each.drafter] = DrafterCount(
-            each.drafter,
-            before.rounds + each.rounds,
-            before.drafted + each.drafted,
-            before.evaluated + each.evaluated,
-            before.accepted + each.accepted,
-        )
-    return replace(
-        second,
-        tokens=first.tokens + second.tokens,
-        rounds=first.rounds + second.rounds,
-        drafted=first.drafted + second.drafted,
-        evaluated=first.evaluated + second.evaluated,
-        accepted=first.accepted + second.accepted,
-        by_position=tuple(PositionCount(a.evaluated + b.evaluated, a.accepted + b.accepted) for a, b in positions),
-        by_drafter=tuple(drafters.values()),
-        decode_ms=decode_ms,
-        tokens_per_second=timed / decode_ms * 1000 if decode_ms > 0 and timed else None,
-    )
 
 
 def sampling_of(answer: Answer) -> SamplingChoice | None:

@@ -18,8 +18,8 @@ ENDINGS = {
 DEFINITIONS = (
     "tok/s: tokens written per second after the first one\n"
     "tokens: what the model wrote, its end mark included\n"
-    "first token: the time to read the message, up to the first token\n"
-    f"× plain: writing speed over the speed without MTP, both measured on {HERE}\n"
+    "first token: the time from the request to the first token; nearly all of it is for reading the message\n"
+    f"× plain: how many times as fast as without MTP, both timed in this chat on {HERE}\n"
     "accepted: drafts that the model itself would have written, of those that were checked"
 )
 
@@ -36,13 +36,33 @@ def figures(reply: Reply, speed_up: float | None = None) -> list[str]:
     if stats.tokens:
         words.append("1 token" if stats.tokens == 1 else f"{stats.tokens:,} tokens")
     if stats.tokens and reply.prefill_ms > 0:
-        words.append(f"first token {reply.prefill_ms / 1000:.2f} s")
-    if speed_up is not None and reply.decision.mode == "mtp":
+        words.append(f"first token {(reply.first_token_ms or reply.prefill_ms) / 1000:.2f} s")
+    if speed_up is not None and reply.decision.mode != "plain":
         words.append(f"{speed_up:.2f}× plain")
     if stats.acceptance is not None:
         words.append(f"{stats.acceptance * 100:.0f} % accepted")
     words.append(ENDINGS[reply.finish_reason])
     return words
+
+
+def details(reply: Reply) -> str:
+    """What else was measured of a reply, one thing a line; shown on hover above the definitions."""
+    stats = reply.stats
+    lines = []
+    if (speed := reply.prefill_tokens_per_second) is not None:
+        read = reply.prompt_tokens - reply.reused_tokens
+        known = f"; {reply.reused_tokens:,} were known already" if reply.reused_tokens else ""
+        lines.append(f"read {read:,} tokens at {_short(speed)} tok/s{known}")
+    if stats.drafted and stats.tokens_per_round is not None:
+        lines.append(
+            f"{stats.rounds:,} rounds, {stats.tokens_per_round:.2f} tokens each; in {stats.rollbacks:,} a draft was "
+            "taken back"
+        )
+    if stats.wait_ms > 0 and stats.decode_ms > 0:
+        lines.append(f"{stats.host_ms / stats.decode_ms:.0%} of the writing time was the program's own work")
+    if reply.memory is not None:
+        lines.append(f"at most {reply.memory.peak / 1e9:.1f} GB of memory, {reply.memory.active / 1e9:.1f} GB after it")
+    return "\n".join(lines)
 
 
 def duration(seconds: float) -> str:

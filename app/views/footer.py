@@ -67,10 +67,11 @@ class ReplyFooter(QWidget):
         if self.versions is not None:
             self.versions.show_version(index, count)
 
-    def show_figures(self, figures: list[str]) -> None:
+    def show_figures(self, figures: list[str], details: str = "") -> None:
+        """`details` are further figures for the tooltip, above what all of them mean."""
         self._figures = figures
         self.setAccessibleName(", ".join(figures))
-        explain(self, DEFINITIONS if len(figures) > 1 else "")
+        explain(self, f"{details}\n\n{DEFINITIONS}".strip() if len(figures) > 1 else "")
         self.update()
 
     def reveal(self, revealed: bool) -> None:

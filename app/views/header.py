@@ -13,7 +13,7 @@ from app.icons import icon
 from app.session import Session, model_name
 from app.settings import GUIDE
 from app.views.controls import Dot, Elided, Hairline, IconButton, Label, explain, restyle
-from app.views.instruments import TOOLTIPS
+from app.views.verdict import TOOLTIPS
 
 HEADER = 52
 NUMBERS_EVERY = 6
@@ -122,8 +122,9 @@ class LiveChip(QFrame):
             return
         with_mtp = decision.mode == "mtp"
         parts = [f"{now:.0f} tok/s"]
-        if with_mtp and log.speed_up is not None:
-            parts.append(f"{log.speed_up:.1f}×")
+        speed_up = log.comparison(log.chat).speed_up
+        if with_mtp and speed_up is not None:
+            parts.append(f"{speed_up:.1f}×")
         self._text.setText(" · ".join(parts))
         self._dot.setVisible(log.live)
         self._dot.show_colour("accent" if with_mtp else "text3")

@@ -8,30 +8,9 @@ from PySide6.QtWidgets import QFrame, QHBoxLayout, QVBoxLayout, QWidget
 
 from app import theme
 from app.views.controls import Button, Label, Paragraph, explain, restyle, row
-from app.views.figures import HERE
 from app.views.plot import Plot
+from app.views.verdict import BY_CHOICE, TOOLTIPS, FigureWords
 from engine.types import Decision, PositionCount
-
-TOOLTIPS = {
-    "speed-up": f"Tokens per second with MTP, divided by tokens per second without, both over all replies that "
-    f"this model wrote on {HERE} since the app was started.",
-    "speed": "Tokens per second while writing, without the time to read your message. "
-    "While a reply is written: over the last two seconds. After it: over the whole reply.",
-    "acceptance": "Accepted drafts divided by checked drafts, over the last two seconds. A draft behind a rejected "
-    "one is never checked and does not count.",
-    "by draft": "For each place in the chain of drafts: accepted divided by checked, in the last reply with MTP.",
-    "tokens per round": "Tokens written divided by rounds. One round is one pass of the full model: the accepted "
-    "drafts and one token of its own.",
-    "depth": "How many tokens are drafted ahead in each round now.",
-    "why": "A pass of the full model over several tokens at once checks the drafts. Where the chip waits for memory "
-    "(bandwidth-bound), that costs little more than a plain step, which writes one token. Where it waits for "
-    "arithmetic (compute-bound), every further row of the check costs nearly a step more.",
-    "probed": "A faint bar is a place behind the depth in use now: it was only tried.",
-    "override": "MTP, multi-token prediction: a small head drafts the next tokens, the full model checks them. "
-    f"Auto reads ahead where it should pay on {HERE}. A change holds from the next message.",
-    "depths": "How many tokens to draft in a round. Auto chooses for you. A change holds from the next message.",
-    "receipt": "The record of why MTP is on or off, as JSON.",
-}
 
 
 class Bar(QWidget):
@@ -105,19 +84,19 @@ class Figure(QWidget):
         layout.addWidget(self.definition)
         self.setFixedHeight(16 + 4 + 48 + 4 + 16)
 
-    def show_figure(self, heading: str, number: str, unit: str, definition: str, tooltip: str) -> None:
-        self.heading.setText(heading)
-        self.number.setText(number)
-        self.number.setVisible(bool(number))
-        self.unit.setText(unit)
-        times = unit == "×"
+    def show_figure(self, words: FigureWords) -> None:
+        self.heading.setText(words.heading)
+        self.number.setText(words.number)
+        self.number.setVisible(bool(words.number))
+        self.unit.setText(words.unit)
+        times = words.unit == "×"
         self.unit.setFont(theme.current().font("times" if times else "unit"))
-        self.unit.setFixedHeight(48 if times or not number else 31)
+        self.unit.setFixedHeight(48 if times or not words.number else 31)
         self._digits.setSpacing(1 if times else 6)
-        self.definition.setText(definition)
+        self.definition.setText(words.definition)
         for widget in (self, self.heading, self.number, self.unit, self.definition):
-            explain(widget, tooltip)
-        self.setAccessibleName(f"{heading}: {number} {unit}. {definition}")
+            explain(widget, words.tooltip)
+        self.setAccessibleName(f"{words.heading}: {words.number} {words.unit}. {words.definition}")
 
 
 class Why(QFrame):
@@ -136,23 +115,25 @@ class Why(QFrame):
         layout.addWidget(self.sentence)
         layout.addWidget(self.action, 0, Qt.AlignmentFlag.AlignLeft)
 
-    def show_decision(self, decision: Decision, then: str) -> str | None:
+    def show_decision(self, decision: Decision, sentence: str, then: str) -> str | None:
         """Show the sentence; `then` follows it where a wish waits for the next message. Returns the override
         that the action would set, None where there is no action."""
-        self.sentence.show_text(f"{decision.sentence} {then}".strip())
+        words = f"{sentence} {then}".strip()
+        if words != self.sentence.accessibleName():
+            self.sentence.show_text(words)
         code = decision.receipt.refusal.code if decision.receipt.refusal else ""
         if decision.against_advice:
-            state, words, override = "against", "Back to Auto", "auto"
-        elif decision.mode == "mtp":
-            state, words, override = "on", "Turn off", "off"
+            state, action, override = "against", "Back to Auto", "auto"
+        elif decision.mode != "plain":
+            state, action, override = "on", "Turn off", "off"
         elif code == "disabled_by_user":
-            state, words, override = "off", "Back to Auto", "auto"
-        elif code in ("device_policy", "low_acceptance", "unvalidated_sidecar"):
-            state, words, override = "off", "Turn on anyway…", "on"
+            state, action, override = "off", "Back to Auto", "auto"
+        elif code in BY_CHOICE:
+            state, action, override = "off", "Turn on anyway…", "on"
         else:
-            state, words, override = "off", "", None
+            state, action, override = "off", "", None
         restyle(self, "state", state)
-        self.action.setText(words)
+        self.action.setText(action)
         self.action.setVisible(override is not None)
         return override
 
@@ -172,30 +153,50 @@ class PlotGroup(QWidget):
         self.column.addLayout(row(title, 1, self.value))
 
 
-class DraftRow(QWidget):
-    """Acceptance at one place of the chain."""
+class BarRow(QWidget):
+    """A name, a bar, and its value in digits."""
 
-    def __init__(self, place: int) -> None:
+    def __init__(self, name: str, tooltip: str) -> None:
         super().__init__()
         self.setFixedHeight(20)
-        name = Label(f"Draft {place}", role="small", tone="text2")
-        name.setFixedWidth(48)
+        label = Label(name, role="small", tone="text2")
+        label.setFixedWidth(48)
         self.bar = Bar()
         self.value = Label(role="smallmedium")
-        self.value.setFixedWidth(36)
+        self.value.setFixedWidth(40)
         self.value.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
         layout = QHBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(8)
-        layout.addWidget(name)
+        layout.addWidget(label)
         layout.addWidget(self.bar, 1)
         layout.addWidget(self.value)
-        explain(self, TOOLTIPS["by draft"])
+        explain(self, tooltip)
+
+
+class DraftRow(BarRow):
+    """Acceptance at one place of the chain."""
+
+    def __init__(self, place: int) -> None:
+        super().__init__(f"Draft {place}", TOOLTIPS["by draft"])
 
     def show_count(self, count: PositionCount, in_use: bool) -> None:
         share = count.accepted / count.evaluated
         self.bar.show_share(share, "accent" if in_use else "barprobed")
         self.value.setText(f"{share:.0%}".replace("%", " %"))
+
+
+class CostRow(BarRow):
+    """What a round of so many drafts takes in plain steps."""
+
+    def __init__(self, drafts: int) -> None:
+        names = {0: "Plain", 1: "1 draft"}
+        super().__init__(names.get(drafts, f"{drafts} drafts"), TOOLTIPS["costs"])
+
+    def show_cost(self, steps: float, most: float) -> None:
+        """`most` is the largest cost shown; it fills its bar."""
+        self.bar.show_share(steps / most, "text3")
+        self.value.setText(f"{steps:.2f}")
 
 
 class Number(QWidget):

@@ -26,7 +26,7 @@ from app.render.page_text import PageText, wrap_mode
 from app.render.prose import ProseView
 from app.render.segments import Call, Code, GrowingText, Prose, Segment
 from app.views.call import CallView
-from app.views.figures import figures
+from app.views.figures import details, figures
 from app.views.footer import ReplyFooter
 from app.views.notice import EndingLine, FailureCard, QuietLine
 from app.views.thought import Thought
@@ -282,7 +282,7 @@ class ReplyView(QWidget):
         """
         self._end()
         if reply is not None:
-            self.footer.show_figures(figures(reply, speed_up))
+            self.footer.show_figures(figures(reply, speed_up), details(reply))
             self._notice = reply.notice
             if reply.notice:
                 self._close_with(QuietLine(reply.notice))

@@ -15,14 +15,22 @@ from PySide6.QtWidgets import QFrame, QHBoxLayout, QScrollArea, QVBoxLayout, QWi
 
 from app.session import Session
 from app.speed import SpeedLog, axis_top
-from app.views.controls import Button, Hairline, Label, Segments, explain, row
-from app.views.figures import HERE
-from app.views.instruments import TOOLTIPS, DraftRow, Figure, Number, PlotGroup, Why
+from app.views.controls import Button, Elided, Hairline, Label, Segments, explain, row
+from app.views.instruments import CostRow, DraftRow, Figure, Number, PlotGroup, Why
 from app.views.plot import GUTTER, Plot
-from engine.types import MAX_DEPTH, Decision, MtpWish, Snapshot
+from app.views.verdict import TOOLTIPS, costs_of, drafters_of, figure_of, percent, sentence_of
+from engine.types import MAX_DEPTH, Comparison, Decision, MtpWish, Snapshot
 
 NUMBERS_EVERY = 6
 """Ticks between changes of the written numbers: five times a second is as fast as digits can be read."""
+
+
+def _side_by_side(*numbers: Number) -> QHBoxLayout:
+    line = QHBoxLayout()
+    line.setContentsMargins(0, 0, 0, 0)
+    for number in numbers:
+        line.addWidget(number, 1)
+    return line
 
 
 class SpeedPanel(QWidget):
@@ -63,14 +71,30 @@ class SpeedPanel(QWidget):
         self.drafts = [DraftRow(place) for place in range(1, MAX_DEPTH + 1)]
         for draft in self.drafts:
             bars.addWidget(draft)
+        self.drafted_by = Elided(role="small", tone="text2")
+        bars.addSpacing(4)
+        bars.addWidget(self.drafted_by)
+
+        self._costs = QWidget()
+        costs = QVBoxLayout(self._costs)
+        costs.setContentsMargins(0, 0, 0, 0)
+        costs.setSpacing(0)
+        heading = Label("Cost of a round, in plain steps", "smallmedium")
+        explain(heading, TOOLTIPS["costs"])
+        costs.addWidget(heading)
+        costs.addSpacing(4)
+        self.costs = [CostRow(drafts) for drafts in range(MAX_DEPTH + 1)]
+        for cost in self.costs:
+            costs.addWidget(cost)
+        self.break_even = Number("to break even", TOOLTIPS["break even"])
+        self.accepted_here = Number("accepted here", TOOLTIPS["accepted"])
+        costs.addSpacing(12)
+        costs.addLayout(_side_by_side(self.break_even, self.accepted_here))
 
         self.tokens_per_round = Number("tokens per round", TOOLTIPS["tokens per round"])
         self.depth_now = Number("depth now", TOOLTIPS["depth"])
         self._numbers = QWidget()
-        numbers = QHBoxLayout(self._numbers)
-        numbers.setContentsMargins(0, 0, 0, 0)
-        numbers.addWidget(self.tokens_per_round, 1)
-        numbers.addWidget(self.depth_now, 1)
+        self._numbers.setLayout(_side_by_side(self.tokens_per_round, self.depth_now))
 
         content = QWidget()
         content.setProperty("kind", "clear")
@@ -84,6 +108,7 @@ class SpeedPanel(QWidget):
             (self.acceptance_plot, 0),
             (self._now, 12),
             (self._bars, 12),
+            (self._costs, 0),
             (self._numbers, 0),
         ):
             column.addWidget(widget)
@@ -109,6 +134,7 @@ class SpeedPanel(QWidget):
         self.copy_receipt.clicked.connect(self._copy_receipt)
         session.model_changed.connect(self.refresh)
         session.wish_changed.connect(self.refresh)
+        session.current_changed.connect(self.refresh)
         session.state_changed.connect(self._refresh_why)
         session.bridge.ready.connect(self.build_plots)
         session.bridge.ticked.connect(self._on_tick)
@@ -185,7 +211,7 @@ class SpeedPanel(QWidget):
     def _draw_plots(self, log: SpeedLog) -> None:
         speeds, acceptances = self.speed_plot.plot, self.acceptance_plot.plot
         self.speed_plot.setVisible(bool(log.samples) and speeds is not None)
-        with_mtp = any(sample.mode == "mtp" for sample in log.samples)
+        with_mtp = any(sample.mode != "plain" for sample in log.samples)
         self.acceptance_plot.setVisible(with_mtp and acceptances is not None)
         self._now.setVisible(bool(log.samples) and speeds is not None)
         if speeds is None or acceptances is None:
@@ -197,15 +223,16 @@ class SpeedPanel(QWidget):
         acceptances.set_span(span)
         samples = [sample for sample in log.samples if sample.at >= log.writing_s - span]
         ages = [sample.at - log.writing_s for sample in samples]
-        for mode in ("mtp", "plain"):
-            values = [sample.tokens_per_second if sample.mode == mode else None for sample in samples]
-            speeds.show_points(mode, ages, values)
+        for curve in ("mtp", "plain"):
+            drawn = [(sample.mode == "plain") == (curve == "plain") for sample in samples]
+            values = [s.tokens_per_second if its else None for s, its in zip(samples, drawn, strict=True)]
+            speeds.show_points(curve, ages, values)
         acceptances.show_points("mtp", ages, [None if s.acceptance is None else s.acceptance * 100 for s in samples])
         largest = max((s.tokens_per_second or 0.0 for s in samples), default=0.0)
-        top = axis_top(max(largest, log.plain_speed or 0.0))
+        plain = self._comparison.plain_tokens_per_second if with_mtp else None
+        top = axis_top(max(largest, plain or 0.0))
         if top != speeds.top:
             speeds.set_top(top)
-        plain = log.plain_speed if with_mtp else None
         speeds.set_reference(plain, "" if plain is None else f"plain {plain:.1f}")
         marks = [mark - log.writing_s for mark in log.marks if mark >= log.writing_s - span]
         speeds.show_marks(marks)
@@ -213,15 +240,15 @@ class SpeedPanel(QWidget):
 
     def _write_numbers(self, log: SpeedLog) -> None:
         self._written = (log.live, log.decision, log.snapshot)
-        self._write_figure(log)
+        self.figure.show_figure(figure_of(log, self._comparison))
         now, snapshot = log.speed_now, log.mtp_snapshot
         self.speed_plot.value.setText("" if now is None else f"{now:.1f}")
         recent = None if snapshot is None else (snapshot.recent_acceptance if log.live else snapshot.acceptance)
         self.acceptance_plot.value.setText("" if recent is None else f"{recent * 100:.0f} %")
 
         decision = log.decision
-        with_mtp = snapshot is not None and decision is not None and decision.mode == "mtp"
-        counts = snapshot.by_position if snapshot is not None and with_mtp else ()
+        drafting = snapshot is not None and decision is not None and decision.mode != "plain"
+        counts = snapshot.by_position if snapshot is not None and drafting else ()
         depth = decision.depth if decision is not None else 0
         for place, draft in enumerate(self.drafts):
             measured = place < len(counts) and counts[place].evaluated > 0
@@ -230,51 +257,38 @@ class SpeedPanel(QWidget):
                 draft.show_count(counts[place], in_use=place < depth)
         self._bars.setVisible(any(count.evaluated for count in counts))
         self._probed.setVisible(any(count.evaluated for count in counts[depth:]))
+        drafters = drafters_of(snapshot) if snapshot is not None and drafting else ""
+        self.drafted_by.setVisible(bool(drafters))
+        self.drafted_by.show_text(drafters)
+        explain(self.drafted_by, TOOLTIPS["drafter"])
         per_round = snapshot.tokens_per_round if snapshot is not None else None
-        self._numbers.setVisible(with_mtp and per_round is not None)
+        self._numbers.setVisible(drafting and per_round is not None)
         if per_round is not None:
             self.tokens_per_round.value.setText(f"{per_round:.2f}")
             self.depth_now.value.setText(str(depth))
+        self._write_costs(drafting)
+        self._refresh_why()
 
-    def _write_figure(self, log: SpeedLog) -> None:
-        decision, now, speed_up = log.decision, log.speed_now, log.speed_up
-        if now is None or decision is None:
-            self.figure.show_figure(
-                "Speed", "", "Not measured yet", "The figures come with the first reply", TOOLTIPS["speed"]
-            )
-        elif decision.mode == "mtp" and speed_up is not None:
-            self.figure.show_figure(
-                "Net speed-up",
-                f"{speed_up:.2f}",
-                "×",
-                f"With MTP ÷ plain, both timed on {HERE}",
-                TOOLTIPS["speed-up"],
-            )
-        elif decision.mode == "mtp":
-            self.figure.show_figure(
-                "Speed with MTP",
-                f"{now:.1f}",
-                "tok/s",
-                "To compare, send one message with MTP off"
-                if log.plain_speed is None
-                else "A longer reply will show the speed-up",
-                TOOLTIPS["speed"],
-            )
-        else:
-            refusal = decision.receipt.refusal
-            by_choice = refusal is None or refusal.code in (
-                *("disabled_by_user", "device_policy"),
-                *("low_acceptance", "unvalidated_sidecar"),
-            )
-            self.figure.show_figure(
-                "Plain speed",
-                f"{now:.1f}",
-                "tok/s",
-                "MTP is off, so there is no speed-up to show"
-                if by_choice
-                else "MTP cannot run with this copy of the model",
-                TOOLTIPS["speed"],
-            )
+    def _write_costs(self, drafting: bool) -> None:
+        """What a round takes, where MTP is off and it was measured: that is the reason, or would be."""
+        costs = None if drafting else costs_of(None, self._comparison)
+        self._costs.setVisible(costs is not None)
+        if costs is None:
+            return
+        steps = dict(costs.steps)
+        for drafts, line in enumerate(self.costs):
+            line.setVisible(drafts in steps)
+            if drafts in steps:
+                line.show_cost(steps[drafts], max(steps.values()))
+        for number, share in ((self.break_even, costs.break_even), (self.accepted_here, costs.accepted)):
+            number.setVisible(share is not None)
+            if share is not None:
+                number.value.setText(percent(share))
+
+    @property
+    def _comparison(self) -> Comparison:
+        """What drafting came to in the chat that is shown."""
+        return self._session.speed.comparison(self._session.current.id)
 
     def _refresh_why(self) -> None:
         running = self._session.writing.decision if self._session.writing else None
@@ -296,7 +310,10 @@ class SpeedPanel(QWidget):
         ):
             after = f"MTP on, depth {coming.depth}" if coming.mode == "mtp" else "MTP off"
             then = f"From your next message: {after}."
-        self._override = self.why.show_decision(decision, then)
+        info = self._session.info
+        device = info.device.name if info is not None else ""
+        sentence = sentence_of(decision, self._comparison, device)
+        self._override = self.why.show_decision(decision, sentence, then)
 
     def _refresh_wishes(self) -> None:
         info, wish = self._session.info, self._session.wish

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from engine.policy import decide
+from engine.telemetry import Comparer
 from engine.types import (
     Capability,
     Decision,
@@ -65,7 +66,7 @@ def model_info(name: str = "Guide", path: str = "/models/guide", **changes: obje
     )
 
 
-def decision(mode: Mode = "mtp", depth: int = 2) -> Decision:
+def decision(mode: Mode = "mtp", depth: int | None = None) -> Decision:
     """What the policy decides for the small model here, with MTP or without."""
     info = model_info()
     return decide(info.device, info.capability, MtpWish("auto" if mode == "mtp" else "off", depth))
@@ -81,6 +82,7 @@ class ScriptedWorker:
         self.stops: list[int] = []
         self.forgotten: list[str] = []
         self.budgets: list[int | None] = []
+        self._comparers: dict[str, Comparer] = {}
         self.was_started = False
         self.was_shut_down = False
 
@@ -120,11 +122,19 @@ class ScriptedWorker:
         self.say(Ready(), Loaded(info or model_info()))
 
     @property
+    def comparer(self) -> Comparer:
+        """The engine's own, of the chat that was asked in last."""
+        return self._comparers.setdefault(self.requests[-1].chat, Comparer())
+
+    @property
     def last_id(self) -> int:
         return self.requests[-1].id
 
-    def begin(self, mode: Mode = "mtp", depth: int = 2, prompt: int = 20, *, opened_thinking: bool = False) -> None:
+    def begin(
+        self, mode: Mode = "mtp", depth: int | None = None, prompt: int = 20, *, opened_thinking: bool = False
+    ) -> None:
         """The last request has been accepted and its prompt read."""
+        self.comparer.begin(mode)
         started = Started(self.last_id, decision(mode, depth), seed=7, opened_thinking=opened_thinking)
         self.say(started, PrefillProgress(self.last_id, prompt, prompt, 0))
 
@@ -142,6 +152,8 @@ class ScriptedWorker:
         mtp = tokens_per_round > 1
         snapshot = Snapshot()
         for number in range(before + 1, before + rounds + 1):
+            stats = RoundStats(2 if mtp else 0, 2 if mtp else 0, tokens_per_round - 1, tokens_per_round, ms)
+            self.comparer.add(stats, 100)
             tokens = 1 + number * tokens_per_round
             speed = tokens_per_round / ms * 1000.0
             snapshot = Snapshot(
@@ -155,8 +167,8 @@ class ScriptedWorker:
                 tokens_per_second=speed,
                 recent_tokens_per_second=speed,
                 recent_acceptance=(tokens_per_round - 1) / 2 if mtp else None,
+                comparison=self.comparer.comparison(),
             )
-            stats = RoundStats(2 if mtp else 0, 2 if mtp else 0, tokens_per_round - 1, tokens_per_round, ms)
             self.say(RoundDone(self.last_id, stats, snapshot))
         self.say(TextDelta(self.last_id, text, rounds * tokens_per_round, ids))
         return snapshot
@@ -172,7 +184,7 @@ class ScriptedWorker:
         stats: Snapshot | None = None,
         *,
         mode: Mode = "mtp",
-        depth: int = 2,
+        depth: int | None = None,
         reason: FinishReason = "stop",
         **said: Any,
     ) -> None:

@@ -163,7 +163,7 @@ def test_the_speed_up_appears_once_both_ways_were_timed(chat: Home, qtbot: QtBot
         qtbot.waitUntil(chat.idle, timeout=PATIENCE_MS)
     figure = chat.window.inspector.speed.figure
     assert figure.heading.text() == "Net speed-up"
-    assert figure.number.text() == f"{chat.session.speed.speed_up:.2f}"
+    assert figure.number.text() == f"{chat.session.speed.comparison(chat.session.current.id).speed_up:.2f}"
 
 
 @needs_guide

@@ -16,10 +16,10 @@ from app import theme
 from app.render.code import CodeCard
 from app.render.prose import ProseView
 from app.views.call import CallView
-from app.views.figures import duration, figures
+from app.views.figures import details, duration, figures
 from app.views.message import BUBBLE_WIDTH, ReplyView, UserTurn
 from app.views.thought import Thought
-from engine.types import Decision, ErrorReport, FinishReason, Mode, Receipt, Reply, Snapshot
+from engine.types import Decision, ErrorReport, FinishReason, MemoryUse, Mode, Receipt, Reply, Snapshot
 
 MARKDOWN = "# Title\n\nSome *words*.\n\n```python\nx = 1\nprint(x)\n```\n\nMore words.\n"
 
@@ -394,6 +394,23 @@ def test_the_figures_stand_in_the_order_of_the_look() -> None:
 )
 def test_what_was_not_measured_is_left_out(reply: Reply, speed_up: float | None, words: list[str]) -> None:
     assert figures(reply, speed_up) == words
+
+
+def test_the_tooltip_says_what_else_was_measured_and_leaves_out_the_rest() -> None:
+    stats = Snapshot(tokens=201, rounds=100, drafted=100, rollbacks=30, decode_ms=1000.0, wait_ms=750.0)
+    reply = replace(
+        reply_with(stats, prefill_ms=400.0),
+        prompt_tokens=500,
+        reused_tokens=300,
+        memory=MemoryUse(2 * 10**9, 3 * 10**9),
+    )
+    assert details(reply).splitlines() == [
+        "read 200 tokens at 500 tok/s; 300 were known already",
+        "100 rounds, 2.00 tokens each; in 30 a draft was taken back",
+        "25% of the writing time was the program's own work",
+        "at most 3.0 GB of memory, 2.0 GB after it",
+    ]
+    assert details(replace(reply_with(Snapshot()), prompt_tokens=0)) == ""
 
 
 @pytest.mark.parametrize(

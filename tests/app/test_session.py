@@ -739,17 +739,23 @@ def test_a_model_without_a_head_writes_plain(qtbot: QtBot) -> None:
 def test_each_model_keeps_its_own_numbers(desk: Desk) -> None:
     desk.exchange("one", "x", rounds=30)
     guide = desk.session.speed
-    assert guide.mtp_speed == pytest.approx(20.0, rel=0.05)
+    assert guide.speed_now == pytest.approx(20.0, rel=0.05)
     desk.load("/other")
     assert desk.session.speed is not guide
-    assert desk.session.speed.mtp_speed is None
+    assert desk.session.speed.speed_now is None
 
 
-def test_the_speed_up_appears_once_both_ways_were_measured(desk: Desk) -> None:
+def test_the_speed_up_is_a_chats_own_and_stays_with_its_replies(desk: Desk) -> None:
+    chat = desk.session.current
     desk.exchange("one", "x", rounds=30)
-    assert desk.session.speed.speed_up is None
     desk.exchange("two", "x", mode="plain", rounds=30)
-    assert desk.session.speed.speed_up == pytest.approx(2.0, rel=0.05)
+    desk.exchange("three", "x", rounds=30)
+    assert desk.session.speed.comparison(chat.id).speed_up == pytest.approx(2.0)
+    answers = [turn.shown for turn in chat.turns]
+    assert [answer and answer.speed_up for answer in answers] == [None, None, pytest.approx(2.0)]
+    desk.session.new_chat()
+    desk.exchange("elsewhere", "x", rounds=30)
+    assert desk.session.speed.comparison(desk.session.current.id).speed_up is None
 
 
 def test_the_context_in_use_is_what_the_model_counted(desk: Desk) -> None:

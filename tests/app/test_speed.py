@@ -40,15 +40,20 @@ class Bench:
         self.worker.get_ready(info if device is None else replace(info, device=device))
         self.bridge.tick()
 
-    def exchange(self, mode: str = "mtp", rounds: int = 40, ms: float = 50.0) -> None:
-        """A whole reply, with the tick of a real one after every round."""
+    def exchange(
+        self, mode: str = "mtp", rounds: int = 40, ms: float = 50.0, plain: int = 0, depth: int | None = None
+    ) -> None:
+        """A whole reply, with the tick of a real one after every round; after half of it, `plain` times a look at
+        plain decoding."""
         self.session.send("hello")
-        self.worker.begin(mode)  # type: ignore[arg-type]
+        self.worker.begin(mode, depth)  # type: ignore[arg-type]
         each = 1 if mode == "plain" else 2
         for number in range(rounds):
-            stats = self.worker.write("text ", tokens_per_round=each, ms=ms, before=number)
-            self.bridge.tick()
-        self.worker.finish("text " * rounds, stats, mode=mode)  # type: ignore[arg-type]
+            looks = number in range(rounds // 2, rounds // 2 + plain)
+            for tokens in (1, 1, each) if looks else (each,):
+                stats = self.worker.write("text ", tokens_per_round=tokens, ms=ms, before=number)
+                self.bridge.tick()
+        self.worker.finish("text " * rounds, stats, mode=mode, depth=depth)  # type: ignore[arg-type]
         self.bridge.tick()
 
     def ticks(self, count: int = NUMBERS_EVERY) -> None:
@@ -80,11 +85,23 @@ def test_before_anything_was_measured_nothing_is_shown_and_no_zero(bench: Bench)
     assert panel.why.isVisible()
 
 
-def test_with_mtp_alone_the_speed_is_the_figure_and_no_speed_up_is_claimed(bench: Bench) -> None:
+def test_until_plain_steps_were_timed_in_the_chat_it_says_measuring(bench: Bench) -> None:
     bench.load()
     bench.exchange("mtp")
     assert bench.panel.figure.heading.text() == "Speed with MTP"
     assert bench.figure == "40.0 tok/s"
+    assert bench.panel.figure.definition.text() == "Speed-up: measuring, 0 of 3 plain steps"
+    bench.exchange("mtp", plain=2)
+    assert bench.panel.figure.definition.text() == "Speed-up: measuring, 2 of 3 plain steps"
+    bench.exchange("mtp", plain=1)
+    assert bench.panel.figure.heading.text() == "Net speed-up"
+
+
+def test_at_a_fixed_depth_plain_is_not_measured_and_no_speed_up_is_claimed(bench: Bench) -> None:
+    bench.load()
+    bench.session.set_wish(MtpWish("on", 2))
+    bench.exchange("mtp", depth=2)
+    assert bench.panel.figure.definition.text() == "Plain was not measured in this chat"
 
 
 def test_a_reply_that_begins_and_ends_within_one_tick_is_measured_as_well(bench: Bench) -> None:
@@ -96,13 +113,18 @@ def test_a_reply_that_begins_and_ends_within_one_tick_is_measured_as_well(bench:
     assert bench.panel.drafts[0].isVisible()
 
 
-def test_the_net_speed_up_needs_both_measured(bench: Bench) -> None:
+def test_the_net_speed_up_is_the_chats_own(bench: Bench) -> None:
     bench.load()
     bench.exchange("plain")
     assert bench.panel.figure.heading.text() == "Plain speed"
     assert bench.figure == "20.0 tok/s"
     bench.exchange("mtp")
     assert bench.panel.figure.heading.text() == "Net speed-up"
+    assert bench.figure == "2.00 ×"
+    measured = bench.session.current
+    bench.session.new_chat()
+    assert bench.figure == "40.0 tok/s", "of this chat nothing is known yet"
+    bench.session.show_chat(measured)
     assert bench.figure == "2.00 ×"
 
 

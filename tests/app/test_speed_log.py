@@ -1,9 +1,11 @@
 """The numbers behind the Speed panel."""
 
+from dataclasses import replace
+
 import pytest
 
-from app.speed import MEASURED_TOKENS, POINTS, SpeedLog, axis_top
-from engine.types import Mode, Reply, RoundStats, Snapshot
+from app.speed import MEASURED_TOKENS, NOTHING_COMPARED, POINTS, SpeedLog, axis_top, speed_up_of
+from engine.types import Comparison, Mode, Reply, RoundStats, Snapshot
 from tests.app.scripted_worker import decision
 
 
@@ -11,9 +13,9 @@ def stats(ms: float = 100.0, tokens: int = 2) -> RoundStats:
     return RoundStats(drafted=2, evaluated=2, accepted=tokens - 1, emitted=tokens, ms=ms)
 
 
-def reply(tokens: int, decode_ms: float, mode: Mode = "mtp") -> Reply:
+def reply(tokens: int, decode_ms: float, mode: Mode = "mtp", comparison: Comparison = NOTHING_COMPARED) -> Reply:
     speed = (tokens - 1) / decode_ms * 1000 if decode_ms else None
-    counted = Snapshot(tokens=tokens, rounds=10, decode_ms=decode_ms, tokens_per_second=speed)
+    counted = Snapshot(tokens=tokens, rounds=10, decode_ms=decode_ms, tokens_per_second=speed, comparison=comparison)
     return Reply("text", tuple(range(tokens)), "stop", 7, 20, 0, 100.0, decode_ms, counted, decision(mode))
 
 
@@ -29,52 +31,35 @@ def snapshot(speed: float, acceptance: float | None = 0.5) -> Snapshot:
 
 def test_nothing_is_there_before_something_was_measured() -> None:
     log = SpeedLog()
-    assert log.speed_now is log.speed_up is log.plain_speed is log.mtp_speed is None
+    assert log.speed_now is log.comparison("").speed_up is None
     log.begin(decision())
     assert log.speed_now is None
 
 
-def test_the_speed_up_needs_both_measured() -> None:
+def test_the_speed_up_is_that_of_the_chat_and_holds_until_a_newer_one_comes() -> None:
     log = SpeedLog()
-    log.end(reply(101, 2000.0, "mtp"))
-    assert log.mtp_speed == pytest.approx(50.0)
-    assert log.speed_up is None
-    log.end(reply(101, 4000.0, "plain"))
-    assert log.plain_speed == pytest.approx(25.0)
-    assert log.speed_up == pytest.approx(2.0)
+    log.begin(decision(), "a")
+    assert log.comparison("a").speed_up is None
+    log.add([stats()], replace(snapshot(50.0), comparison=Comparison(3, 40.0, 1.6, 1.7)))
+    assert log.comparison("a").speed_up == 1.6
+    assert log.comparison("a").plain_tokens_per_second == pytest.approx(25.0)
+    log.end(reply(101, 2000.0, comparison=Comparison(4, 40.0, 1.5, 1.4)))
+    log.begin(decision(), "b")
+    assert log.comparison("a").speed_up == 1.5
+    assert log.comparison("b").speed_up is None, "what was timed in one chat says nothing of another"
 
 
-def test_the_running_reply_counts_with_the_ones_before_it() -> None:
-    log = SpeedLog()
-    log.end(reply(101, 2000.0, "mtp"))
-    log.end(reply(101, 4000.0, "plain"))
-    log.begin(decision())
-    log.add([stats()], Snapshot(tokens=101, decode_ms=6000.0, tokens_per_second=16.7, recent_tokens_per_second=10.0))
-    assert log.mtp_speed == pytest.approx(200 / 8.0)
-    assert log.speed_up == pytest.approx(1.0)
-
-
-def test_a_plain_reply_has_no_speed_up_of_its_own() -> None:
-    log = SpeedLog()
-    log.end(reply(101, 2000.0, "mtp"))
-    log.end(reply(101, 4000.0, "plain"))
-    assert log.speed_up_of(reply(101, 2000.0, "plain")) is None
-    assert log.speed_up_of(reply(101, 2000.0, "mtp")) == pytest.approx(2.0)
-    assert log.speed_up_of(reply(MEASURED_TOKENS - 1, 10.0, "mtp")) is None
-
-
-def test_the_plain_speed_is_over_all_plain_replies_by_their_tokens() -> None:
-    log = SpeedLog()
-    log.end(reply(101, 2000.0, "plain"))
-    log.end(reply(301, 8000.0, "plain"))
-    assert log.plain_speed == pytest.approx(40.0)
+def test_a_reply_has_the_speed_up_that_was_measured_in_its_chat_unless_it_is_short() -> None:
+    measured = Comparison(3, 40.0, 1.6, 1.7)
+    assert speed_up_of(reply(101, 2000.0, comparison=measured)) == 1.7
+    assert speed_up_of(reply(101, 2000.0)) is None
+    assert speed_up_of(reply(MEASURED_TOKENS - 1, 10.0, comparison=measured)) is None
 
 
 def test_st01_a_short_reply_measures_nothing_and_overwrites_nothing() -> None:
     log = SpeedLog()
     log.end(reply(101, 2000.0))
     log.end(reply(MEASURED_TOKENS - 1, 1.0))
-    assert log.mtp_speed == pytest.approx(50.0)
     assert log.speed_now == pytest.approx(50.0)
 
 

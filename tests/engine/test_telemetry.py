@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from engine.telemetry import RECENT_MS, TIMINGS, WARM_UP_ROUNDS, Comparer, Counters, joined
+from engine.telemetry import RECENT_MS, TIMINGS, WARM_UP_ROUNDS, Comparer, Counters
 from engine.types import PLAIN_NEEDED, Comparison, Mode, PositionCount, RoundStats, Snapshot
 
 
@@ -76,7 +76,7 @@ def test_st03_what_the_host_did_and_what_it_waited_for_make_up_the_whole_time() 
 def test_replies_of_a_model_add_up_and_each_first_token_belongs_to_its_prefill() -> None:
     one = counted(*[RoundStats(2, 2, 1, 2, 10.0, "mtp_chain")] * 5).snapshot()
     other = counted(*[RoundStats(1, 1, 1, 2, 20.0, "prompt_lookup")] * 5).snapshot()
-    both = joined(joined(Snapshot(replies=0), one), other)
+    both = Snapshot(replies=0).plus(one).plus(other)
     assert (both.tokens, both.rounds, both.drafted, both.accepted, both.replies) == (22, 10, 15, 10, 2)
     assert both.by_position == (PositionCount(10, 10), PositionCount(5, 0))
     assert {count.drafter: count.rounds for count in both.by_drafter} == {"mtp_chain": 5, "prompt_lookup": 5}

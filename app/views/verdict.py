@@ -1,0 +1,185 @@
+"""What the Speed tab says of what was measured: the figure, the sentence, the costs. Plain words from plain numbers.
+
+What was not measured is not said: a missing number is None or an empty list, never a zero.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from app.speed import SpeedLog
+from app.views.figures import HERE
+from engine.types import PLAIN_NEEDED, Comparison, Decision, DraftSource, Evidence, RoundCost, Snapshot
+
+TOOLTIPS = {
+    "speed-up": "How many times as fast this chat was written as without MTP: the time that its tokens would have "
+    "taken as plain steps, divided by the time they took. Plain steps are timed in this chat, at about the same length "
+    "of context: when Auto looks at plain decoding again, and in replies with MTP off. The first rounds of a reply are "
+    "left out.",
+    "measuring": f"The speed-up is shown when {PLAIN_NEEDED} plain steps were timed in this chat, at about this length "
+    "of context. Auto makes one now and then while it reads ahead.",
+    "unmeasured": "At a fixed depth there are no plain steps to compare with. Set the depth to Auto, send one message "
+    "with MTP off, or measure this computer.",
+    "speed": "Tokens per second while writing, without the time to read your message. "
+    "While a reply is written: over the last two seconds. After it: over the whole reply.",
+    "acceptance": "Accepted drafts divided by checked drafts, over the last two seconds. A draft behind a rejected "
+    "one is never checked and does not count.",
+    "by draft": "For each place in the chain of drafts: accepted divided by checked, in the last reply with MTP.",
+    "drafter": "What made the drafts of the last reply, and in how many rounds.",
+    "tokens per round": "Tokens written divided by rounds. One round is one pass of the full model: the accepted "
+    "drafts and one token of its own.",
+    "depth": "How many tokens are drafted ahead in each round now.",
+    "costs": "How long a round takes, drafting and checking together, divided by the time of a plain step, which "
+    "writes one token. A round pays where it yields more tokens than that.",
+    "break even": "The share of first drafts that would have to be accepted for a round of one draft to be as fast as "
+    "plain steps: the cost of the round less one.",
+    "accepted": "The share of first drafts that were accepted when this was measured.",
+    "why": "A pass of the full model over several tokens at once checks the drafts. Where the chip waits for memory "
+    "(bandwidth-bound), that costs little more than a plain step, which writes one token. Where it waits for "
+    "arithmetic (compute-bound), every further row of the check costs nearly a step more.",
+    "probed": "A faint bar is a place behind the depth in use now: it was only tried.",
+    "override": "MTP, multi-token prediction: a small head drafts the next tokens, the full model checks them. "
+    f"Auto reads ahead where it should pay on {HERE}. A change holds from the next message.",
+    "depths": "How many tokens to draft in a round. Auto chooses for you. A change holds from the next message.",
+    "receipt": "The record of why MTP is on or off, as JSON.",
+    "export": "Every round of this model since the app was started, as a table (CSV) or as JSON.",
+}
+
+BY_CHOICE = ("disabled_by_user", "device_policy", "measured_slower", "low_acceptance", "unvalidated_sidecar")
+"""Refusals of a policy, not of the model: MTP could run."""
+DRAFTERS: dict[DraftSource, str] = {
+    "mtp_chain": "the MTP head",
+    "prompt_lookup": "copies of what was said",
+    "draft_model": "the draft model",
+}
+
+
+@dataclass(frozen=True)
+class FigureWords:
+    """The one big number: its heading, digits, unit, definition, and what it says on hover."""
+
+    heading: str
+    number: str
+    unit: str
+    definition: str
+    tooltip: str
+
+
+def figure_of(log: SpeedLog, comparison: Comparison) -> FigureWords:
+    """What stands at the top of the tab, `comparison` being that of the chat that is shown."""
+    decision, now = log.decision, log.speed_now
+    if now is None or decision is None:
+        return FigureWords("Speed", "", "Not measured yet", "The figures come with the first reply", TOOLTIPS["speed"])
+    if decision.mode == "plain":
+        refusal = decision.receipt.refusal
+        can = refusal is None or refusal.code in BY_CHOICE
+        definition = "MTP is off, so there is no speed-up to show"
+        if not can:
+            missing = refusal is not None and refusal.code == "missing_head_weights"
+            definition = "MTP needs a head, and this copy has none" if missing else "MTP cannot run with this model"
+        return FigureWords("Plain speed", f"{now:.1f}", "tok/s", definition, TOOLTIPS["speed"])
+    if comparison.speed_up is not None:
+        definition = f"With MTP ÷ plain, both timed on {HERE}"
+        return FigureWords("Net speed-up", f"{comparison.speed_up:.2f}", "×", definition, TOOLTIPS["speed-up"])
+    heading = "Speed with MTP"
+    if decision.receipt.depth_source != "auto":
+        definition, tooltip = "Plain was not measured in this chat", TOOLTIPS["unmeasured"]
+    else:
+        timed = min(comparison.plain_rounds, PLAIN_NEEDED)
+        definition = f"Speed-up: measuring, {timed} of {PLAIN_NEEDED} plain steps"
+        tooltip = TOOLTIPS["measuring"]
+    return FigureWords(heading, f"{now:.1f}", "tok/s", definition, tooltip)
+
+
+def drafting(comparison: Comparison) -> RoundCost | None:
+    """All rounds with drafts of a chat as one: how many drafts they held at most, what one takes and yields."""
+    costs = [cost for cost in comparison.costs if cost.drafts]
+    rounds = sum(cost.rounds for cost in costs)
+    if not rounds:
+        return None
+    return RoundCost(
+        max(cost.drafts for cost in costs),
+        rounds,
+        sum(cost.rounds * cost.plain_steps for cost in costs) / rounds,
+        sum(cost.rounds * cost.tokens for cost in costs) / rounds,
+    )
+
+
+def sentence_of(decision: Decision, comparison: Comparison, device: str) -> str:
+    """Why MTP is on or off: what was measured in this chat, where that is known, else the policy's own sentence."""
+    found = drafting(comparison)
+    if decision.mode == "plain" or found is None:
+        return decision.sentence
+    takes = f"{found.plain_steps:.2f} plain steps"
+    yields = f"yields {found.tokens:.2f} tokens"
+    if decision.against_advice:
+        if found.tokens < found.plain_steps:
+            return f"On because you asked. It costs speed here: a round takes {takes} and {yields}."
+        return f"On because you asked. It pays in this chat: a round takes {takes} and {yields}."
+    on = f"this {device.removeprefix('Apple ')}" if device.startswith("Apple ") else HERE
+    return f"On: a round costs {takes} on {on} and {yields}."
+
+
+@dataclass(frozen=True)
+class Costs:
+    """What a round takes in plain steps, by how many drafts it holds (0 first); which share of first drafts has to be
+    accepted to break even, and which was."""
+
+    steps: tuple[tuple[int, float], ...]
+    break_even: float | None
+    accepted: float | None
+
+
+def costs_of(evidence: Evidence | None, comparison: Comparison) -> Costs | None:
+    """The costs as they were measured on this computer, else as they showed in this chat; None where nobody knows."""
+    if evidence is not None and evidence.prompts:
+        return _measured_costs(evidence)
+    if drafting(comparison) is None:
+        return None
+    steps = {0: 1.0} | {cost.drafts: cost.plain_steps for cost in comparison.costs if cost.drafts}
+    one = next((cost for cost in comparison.costs if cost.drafts == 1), None)
+    return Costs(
+        tuple(sorted(steps.items())),
+        None if one is None else one.plain_steps - 1,
+        None if one is None else one.tokens - 1,
+    )
+
+
+def _measured_costs(evidence: Evidence) -> Costs | None:
+    """Medians over the kinds of text, all of them weighing the same."""
+    plain = sum(prompt.plain_ms.median for prompt in evidence.prompts)
+    steps = {0: 1.0}
+    for depth in sorted({depth.depth for prompt in evidence.prompts for depth in prompt.depths}):
+        found = [each for prompt in evidence.prompts for each in prompt.depths if each.depth == depth]
+        if len(found) == len(evidence.prompts):
+            steps[depth] = sum(each.round_ms.median for each in found) / plain
+    first = [
+        each.by_position[0]
+        for prompt in evidence.prompts
+        for each in prompt.depths
+        if each.by_position and each.by_position[0].evaluated
+    ]
+    evaluated = sum(count.evaluated for count in first)
+    if len(steps) < 2:
+        return None
+    return Costs(
+        tuple(steps.items()),
+        steps[1] - 1 if 1 in steps else None,
+        sum(count.accepted for count in first) / evaluated if evaluated else None,
+    )
+
+
+def drafters_of(snapshot: Snapshot) -> str:
+    """What drafted, where it is not the head alone: "Drafted by copies of what was said (12 rounds), …", else ""."""
+    counts = sorted(snapshot.by_drafter, key=lambda count: -count.rounds)
+    if all(count.drafter == "mtp_chain" for count in counts):
+        return ""
+    if len(counts) == 1:
+        return f"Drafted by {DRAFTERS[counts[0].drafter]}"
+    each = [f"{DRAFTERS[count.drafter]} ({count.rounds:,})" for count in counts]
+    return f"Drafted by {' and '.join(each)}"
+
+
+def percent(share: float) -> str:
+    """ "85 %"; what lies beyond one is said to, since no share of drafts can reach it."""
+    return "over 100 %" if share > 1 else f"{max(share, 0.0) * 100:.0f} %"

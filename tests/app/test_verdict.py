@@ -1,0 +1,85 @@
+"""What the Speed tab says of what was measured, and that it says nothing of what was not."""
+
+from dataclasses import replace
+
+import pytest
+
+from app.speed import NOTHING_COMPARED
+from app.views.verdict import Costs, costs_of, drafters_of, drafting, percent, sentence_of
+from engine.types import (
+    Comparison,
+    DepthEvidence,
+    DrafterCount,
+    Evidence,
+    PositionCount,
+    PromptEvidence,
+    RoundCost,
+    Snapshot,
+    Timing,
+)
+from tests.app.scripted_worker import decision
+
+MEASURED = Comparison(
+    5, 20.0, 1.6, 1.6, (RoundCost(0, 6, 1.0, 1.0), RoundCost(1, 10, 1.4, 1.8), RoundCost(2, 30, 1.6, 2.4))
+)
+LOSING = Comparison(5, 20.0, 0.94, 0.94, (RoundCost(1, 40, 1.85, 1.74),))
+
+
+def timing(ms: float) -> Timing:
+    return Timing(ms, ms, ms)
+
+
+def evidence(*costs: float) -> Evidence:
+    """Plain steps of 10 ms, rounds of one draft and more at these costs; three of four first drafts are accepted."""
+    depths = tuple(
+        DepthEvidence(depth, timing(10.0), timing(10.0 * cost), (PositionCount(40, 30),) * depth)
+        for depth, cost in enumerate(costs, start=1)
+    )
+    prompts = tuple(PromptEvidence(kind, 50, timing(10.0), depths) for kind in ("code", "prose"))
+    return Evidence("target", "head", "Apple M2 Pro", (("mlx", "0"),), "2026-01-01", prompts)
+
+
+def test_rounds_with_drafts_are_put_together_and_plain_ones_left_out() -> None:
+    found = drafting(MEASURED)
+    assert found is not None
+    assert (found.rounds, found.plain_steps, found.tokens) == (40, pytest.approx(1.55), pytest.approx(2.25))
+    assert drafting(NOTHING_COMPARED) is None
+
+
+def test_what_was_measured_in_the_chat_is_the_reason() -> None:
+    assert sentence_of(decision(), MEASURED, "Apple M4 Pro") == (
+        "On: a round costs 1.55 plain steps on this M4 Pro and yields 2.25 tokens."
+    )
+    assert sentence_of(decision(), NOTHING_COMPARED, "Apple M4 Pro") == decision().sentence
+    assert sentence_of(decision("plain"), MEASURED, "Apple M4 Pro") == decision("plain").sentence
+
+
+def test_against_advice_it_says_what_that_costs_or_that_it_pays() -> None:
+    forced = replace(decision(), against_advice=True)
+    assert sentence_of(forced, LOSING, "Apple M2 Pro") == (
+        "On because you asked. It costs speed here: a round takes 1.85 plain steps and yields 1.74 tokens."
+    )
+    assert "It pays in this chat" in sentence_of(forced, MEASURED, "Apple M2 Pro")
+
+
+def test_costs_come_from_the_measurement_and_else_from_the_chat() -> None:
+    measured = costs_of(evidence(1.69, 2.37), LOSING)
+    assert measured == Costs(
+        ((0, 1.0), (1, pytest.approx(1.69)), (2, pytest.approx(2.37))), pytest.approx(0.69), pytest.approx(0.75)
+    )
+    assert costs_of(None, LOSING) == Costs(((0, 1.0), (1, 1.85)), pytest.approx(0.85), pytest.approx(0.74))
+    assert costs_of(None, NOTHING_COMPARED) is None
+
+
+def test_a_share_past_all_drafts_is_said_to_be_out_of_reach() -> None:
+    assert [percent(0.854), percent(1.0), percent(1.3), percent(-0.2)] == ["85 %", "100 %", "over 100 %", "0 %"]
+
+
+def test_the_drafter_is_named_where_it_is_not_the_head_alone() -> None:
+    head, lookup = DrafterCount("mtp_chain", 88), DrafterCount("prompt_lookup", 12)
+    assert drafters_of(Snapshot(by_drafter=(head,))) == ""
+    assert drafters_of(Snapshot()) == ""
+    assert drafters_of(Snapshot(by_drafter=(lookup,))) == "Drafted by copies of what was said"
+    assert drafters_of(Snapshot(by_drafter=(lookup, head))) == (
+        "Drafted by the MTP head (88) and copies of what was said (12)"
+    )
