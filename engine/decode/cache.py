@@ -11,9 +11,13 @@ Rolling back is committing less than was run, down to `commit([0, …])`. Every 
 - `StateCache` (in `state.py`) has a state and no replay of its own: it takes all rows of a sequence back or none, and
   the set runs the accepted rows once more through the whole model (`CacheSet.record`).
 
-Counts are one per sequence, so sequences of a batch may advance by different amounts. `mark` and `rewind` return to
-an earlier point of a conversation. A mark stays valid while no row before it is overwritten; `can_rewind` tells
-whether the rows that it needs are still held as they were.
+Counts are one per sequence, so sequences of a batch may advance by different amounts. Between transactions sequences
+join a batch (`extend`) and leave it (`take`): those are copies, a round makes none. A cache that was taken out of a
+batch holds bit for bit what it would hold alone.
+
+`mark` and `rewind` return to an earlier point of a conversation. A mark stays valid while no row before it is
+overwritten; `can_rewind` tells whether the rows that it needs are still held as they were. A mark of one sequence
+holds for the cache that is taken out of a batch too.
 """
 
 from __future__ import annotations
@@ -45,6 +49,17 @@ class Cache(Protocol):
     def can_rewind(self, mark: Any) -> bool: ...
 
     def mark_before(self, rows: int) -> Any: ...
+
+    def extend(self, other: Any, have: int, more: int) -> None:
+        """Let the `more` sequences of `other`, a cache of the same kind, join the `have` that are here, behind them.
+
+        Nothing may be on trial in either; `other` is not to be used any more.
+        """
+        ...
+
+    def take(self, sequences: Sequence[int]) -> Any:
+        """A new cache of its own with these sequences, in this order. This one stays as it is."""
+        ...
 
     @property
     def arrays(self) -> list[mx.array]: ...
@@ -80,19 +95,21 @@ class Rows:
     def _uniform(self) -> bool:
         return len(set(self.lengths)) <= 1
 
-    def _write(self, rows: Sequence[mx.array], dropped: int = 0) -> None:
-        """Append rows `[B, H, T, …]` to the buffers, which have room for them, `dropped` rows having left them.
+    def _write(self, rows: Sequence[mx.array], starts: Sequence[int]) -> None:
+        """Put rows `[B, H, T, …]` into the buffers, which have room for them, for each sequence from its start on.
 
-        While all lengths agree (always, for one sequence) that is one slice assignment, else one for each sequence.
+        Both ways write in place: a slice where all start alike (always, for one sequence), else a scatter.
         """
         count = rows[0].shape[2]
-        for buffer, new in zip(self._buffers, rows, strict=True):
-            if self._uniform:
-                start = self.lengths[0] - dropped
-                buffer[:, :, start : start + count] = new
-            else:
-                for sequence, length in enumerate(self.lengths):
-                    buffer[sequence, :, length - dropped : length - dropped + count] = new[sequence]
+        if len(set(starts)) == 1:
+            for buffer, new in zip(self._buffers, rows, strict=True):
+                buffer[:, :, starts[0] : starts[0] + count] = new
+        else:
+            index = (mx.array(list(starts))[:, None] + mx.arange(count))[:, None, :, None]
+            self._buffers = [
+                mx.put_along_axis(buffer, mx.broadcast_to(index, new.shape), new, axis=2)
+                for buffer, new in zip(self._buffers, rows, strict=True)
+            ]
         self.lengths = [length + count for length in self.lengths]
 
     def begin(self) -> None:
@@ -117,6 +134,21 @@ class Rows:
     def mark_before(self, rows: int) -> list[int]:
         return [length - rows for length in self.lengths]
 
+    def extend(self, other: Rows, have: int, more: int) -> None:
+        require_rest(self._begun, other._begun)
+        ours, theirs = self._buffers, other._buffers
+        room = max((buffer.shape[2] for buffer in (*ours, *theirs)), default=0)
+        self._buffers = [
+            mx.concatenate(
+                [
+                    grown(_like(new, have, 2) if old is None else old, room, 1),
+                    grown(_like(old, more, 2) if new is None else new, room, 1),
+                ]
+            )
+            for old, new in _pairs(ours, theirs)
+        ]
+        self.lengths = [*(self.lengths or [0] * have), *(other.lengths or [0] * more)]
+
     @property
     def arrays(self) -> list[mx.array]:
         return list(self._buffers)
@@ -140,7 +172,7 @@ class FullRows(Rows):
         end = max(self.lengths) + rows[0].shape[2]
         buffers = self._buffers or [new[:, :, :0] for new in rows]
         self._buffers = [grown(buffer, end) for buffer in buffers]
-        self._write(rows)
+        self._write(rows, self.lengths)
         return [buffer[:, :, :end] for buffer in self._buffers]
 
     def make_mask(self, rows: int, return_array: bool = False, window_size: int | None = None) -> mx.array | str | None:
@@ -154,9 +186,21 @@ class FullRows(Rows):
             return None if rows == 1 else "causal"
         return visible(self.lengths, rows, mx.arange(end), window_size if windowed else None)
 
+    def _part(self, part: FullRows, sequences: Sequence[int]) -> None:
+        """Give `part`, a new cache, these sequences; no more room comes along than they need."""
+        require_rest(self._begun)
+        part.lengths = [self.lengths[sequence] for sequence in sequences] if self.lengths else []
+        room = -(-max(part.lengths, default=0) // KV_STEP) * KV_STEP
+        part._buffers = [chosen(buffer[:, :, :room], sequences) for buffer in self._buffers]
+
 
 class KVCache(FullRows):
     """Keys and values of one attention layer, `[B, H, S, D]`, as mlx-lm's attention modules ask for them."""
+
+    def take(self, sequences: Sequence[int]) -> KVCache:
+        part = KVCache()
+        self._part(part, sequences)
+        return part
 
     @property
     def keys(self) -> mx.array | None:
@@ -181,9 +225,43 @@ def grown(buffer: mx.array, end: int, step: int = KV_STEP) -> mx.array:
     return mx.concatenate([buffer, more], axis=2)
 
 
+def chosen(array: mx.array, sequences: Sequence[int]) -> mx.array:
+    """These sequences of `[B, …]`, as an array that keeps nothing of the others alive."""
+    return mx.take(array, mx.array(list(sequences)), axis=0)
+
+
+def require_rest(*begun: object) -> None:
+    """Raise RuntimeError where a transaction is open: what is on trial cannot change places."""
+    if any(open is not None for open in begun):
+        raise RuntimeError("a sequence can neither join nor leave during a transaction")
+
+
+def joined_states(old: mx.array | None, new: mx.array | None, have: int, more: int) -> mx.array | None:
+    """The states `[have + more, …]` of both; one that is not there yet is zero."""
+    if old is None and new is None:
+        return None
+    return mx.concatenate([_like(new, have) if old is None else old, _like(old, more) if new is None else new])
+
+
+def _pairs(ours: Sequence[mx.array], theirs: Sequence[mx.array]) -> list[tuple[mx.array | None, mx.array | None]]:
+    """What belongs together of two caches, None for one that holds nothing yet."""
+    nothing: list[mx.array | None] = [None] * max(len(ours), len(theirs))
+    return list(zip(ours or nothing, theirs or nothing, strict=True))
+
+
+def _like(array: mx.array | None, sequences: int, rows: int | None = None) -> mx.array:
+    """Zeros for so many sequences in the shape of `array`; with `rows` the axis of rows, there are none yet."""
+    assert array is not None
+    shape = [sequences, *array.shape[1:]]
+    if rows is not None:
+        shape[rows] = 0
+    return mx.zeros(shape, dtype=array.dtype)
+
+
 def visible(lengths: Sequence[int], rows: int, positions: mx.array, window: int | None, keep: int = 0) -> mx.array:
-    """Which of the rows at `positions` `[S]` each of `rows` new rows sees: its past, itself, and no more than `window`
-    rows in all, the first `keep` being seen always. Boolean, `[T, S]`, or `[B, 1, T, S]` where lengths differ."""
+    """Which of the rows at `positions` `[S]`, or `[B, 1, 1, S]`, each of `rows` new rows sees: its past, itself, and no
+    more than `window` rows in all, the first `keep` being seen always. Boolean, `[T, S]`, or `[B, 1, T, S]` where
+    lengths or positions differ."""
     starts = list(lengths) or [0]
     uniform = len(set(starts)) == 1
     queries = mx.arange(rows)[:, None]
@@ -281,6 +359,18 @@ class RecurrentCache:
 
     def mark_before(self, rows: int) -> NoReturn:
         raise NotImplementedError("a recurrent state has no rows")
+
+    def extend(self, other: RecurrentCache, have: int, more: int) -> None:
+        require_rest(self._before, other._before)
+        self.conv = joined_states(self.conv, other.conv, have, more)
+        self.state = joined_states(self.state, other.state, have, more)
+
+    def take(self, sequences: Sequence[int]) -> RecurrentCache:
+        require_rest(self._before)
+        part = RecurrentCache()
+        part.conv = None if self.conv is None else chosen(self.conv, sequences)
+        part.state = None if self.state is None else chosen(self.state, sequences)
+        return part
 
     @property
     def arrays(self) -> list[mx.array]:
@@ -387,6 +477,18 @@ class CacheSet:
     def mark_before(self, rows: int) -> list[Any]:
         """The mark that would have been taken `rows` rows ago. Raises NotImplementedError unless `trimmable`."""
         return [layer.mark_before(rows) for layer in self.layers]
+
+    def extend(self, other: CacheSet, have: int, more: int) -> None:
+        """Let the `more` sequences of `other` join the `have` that are here. Raises RuntimeError in a transaction,
+        ValueError where the layers keep what cannot be kept together."""
+        for layer, joining in zip(self.layers, other.layers, strict=True):
+            if type(layer) is not type(joining):
+                raise ValueError(f"a {type(joining).__name__} cannot join a {type(layer).__name__}")
+            layer.extend(joining, have, more)
+
+    def take(self, sequences: Sequence[int]) -> CacheSet:
+        """A set of its own with these sequences, in this order. Raises RuntimeError in a transaction."""
+        return CacheSet([layer.take(sequences) for layer in self.layers])
 
     @property
     def arrays(self) -> list[mx.array]:

@@ -30,7 +30,7 @@ import mlx.core as mx
 
 from engine.decode.cache import CacheSet
 from engine.decode.head_rows import HeadRows, joined
-from engine.decode.sample import Chooser
+from engine.decode.sample import Choosing
 from engine.types import DraftSource
 
 MAX_PENDING = 512
@@ -116,7 +116,7 @@ class Drafter(Protocol):
         self,
         newest: mx.array,
         depth: int,
-        chooser: Chooser,
+        chooser: Choosing,
         positions: Sequence[int],
         seen: mx.array | None,
     ) -> mx.array:
@@ -216,7 +216,7 @@ class MtpChain(HistoryDrafter):
         self,
         newest: mx.array,
         depth: int,
-        chooser: Chooser,
+        chooser: Choosing,
         positions: Sequence[int],
         seen: mx.array | None,
     ) -> mx.array:

@@ -16,7 +16,7 @@ from typing import Any
 import mlx.core as mx
 
 from engine.decode.draft import HistoryDrafter, Target
-from engine.decode.sample import Chooser
+from engine.decode.sample import Choosing
 from engine.types import DraftSource
 
 CHUNK = 512
@@ -80,7 +80,7 @@ class DraftModel(HistoryDrafter):
             self._read()
 
     def draft(
-        self, newest: mx.array, depth: int, chooser: Chooser, positions: Sequence[int], seen: mx.array | None
+        self, newest: mx.array, depth: int, chooser: Choosing, positions: Sequence[int], seen: mx.array | None
     ) -> mx.array:
         """Costs `depth` steps of the model, the first of which reads what was still unread as well."""
         if any(piece.ragged for piece in self._unread) or self._rows > CHUNK:

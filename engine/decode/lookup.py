@@ -17,7 +17,7 @@ from collections.abc import Sequence
 import mlx.core as mx
 
 from engine.decode.draft import Drafter, HistoryDrafter
-from engine.decode.sample import Chooser
+from engine.decode.sample import Choosing
 from engine.types import DraftSource
 
 GRAMS = (3, 2)
@@ -89,7 +89,7 @@ class PromptLookup(Drafter):
                 self._find()
 
     def draft(
-        self, newest: mx.array, depth: int, chooser: Chooser, positions: Sequence[int], seen: mx.array | None
+        self, newest: mx.array, depth: int, chooser: Choosing, positions: Sequence[int], seen: mx.array | None
     ) -> mx.array:
         """The continuation at the place that is expected to repeat. One that reaches the end goes round in a circle."""
         count = self.ahead(depth, depth)
@@ -161,7 +161,7 @@ class Mixed(Drafter):
             self._behind = 0
 
     def draft(
-        self, newest: mx.array, depth: int, chooser: Chooser, positions: Sequence[int], seen: mx.array | None
+        self, newest: mx.array, depth: int, chooser: Choosing, positions: Sequence[int], seen: mx.array | None
     ) -> mx.array:
         copies = self._lookup.ahead(depth, depth) > 0
         self._latest = self._lookup if copies else self._other

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import mlx.core as mx
 
-from engine.decode.cache import CacheSet, FullRows, KVCache
+from engine.decode.cache import CacheSet, FullRows, KVCache, Rows
 from engine.decode.draft import Target
 from engine.errors import RequestError
 from engine.types import KVQuantisation
@@ -54,6 +54,23 @@ class QuantisedKVCache(FullRows):
         return [
             part for rows in (keys, values) for part in mx.quantize(rows, group_size=self.group_size, bits=self.bits)
         ]
+
+    def extend(self, other: Rows, have: int, more: int) -> None:
+        """Raises ValueError where the two are packed differently."""
+        assert isinstance(other, QuantisedKVCache)
+        sizes = {size for size in (self.group_size, other.group_size) if size}
+        if self.bits != other.bits or len(sizes) > 1:
+            raise ValueError("keys and values that are packed differently cannot be kept together")
+        super().extend(other, have, more)
+        self.group_size = max(sizes, default=0)
+        self._since = [*(self._since or [0] * have), *(other._since or [0] * more)]
+
+    def take(self, sequences: Sequence[int]) -> QuantisedKVCache:
+        part = QuantisedKVCache(self.bits)
+        part.group_size = self.group_size
+        part._since = [self._since[sequence] for sequence in sequences] if self._since else []
+        self._part(part, sequences)
+        return part
 
     def can_rewind(self, mark: list[int]) -> bool:
         return all(length >= since for length, since in zip(mark or [0] * len(self._since), self._since, strict=False))

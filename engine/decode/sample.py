@@ -13,8 +13,9 @@ from __future__ import annotations
 import math
 import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from typing import Protocol
 
 import mlx.core as mx
 
@@ -33,6 +34,23 @@ NOTHING = -1
 def fresh_seed() -> int:
     """A new 64-bit seed from the operating system."""
     return secrets.randbits(64)
+
+
+class Choosing(Protocol):
+    """What chooses the tokens of a batch: one `Chooser`, or `Choosers` where its replies have settings of their own."""
+
+    @property
+    def window(self) -> int:
+        """How many earlier tokens a row has to see; 0 where nothing looks back."""
+        ...
+
+    def choose(self, logits: mx.array, positions: Sequence[int], seen: mx.array | None) -> mx.array:
+        """See `Chooser.choose`."""
+        ...
+
+    def take(self, sequences: Sequence[int]) -> Choosing:
+        """What chooses for these sequences alone, in this order."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -77,6 +95,9 @@ class Chooser:
         winner = mx.argmax(scores + noise.gumbel(ids), axis=-1, keepdims=True)
         return mx.take_along_axis(ids, winner, axis=-1)[..., 0].astype(mx.int32)
 
+    def take(self, sequences: Sequence[int]) -> Chooser:
+        return replace(self, seeds=[self.seeds[sequence] for sequence in sequences])
+
     def processed(self, logits: mx.array, seen: mx.array | None) -> mx.array:
         """The logits after bias, listed tokens and penalties: what temperature and filters are applied to."""
         s = self.sampling
@@ -108,6 +129,44 @@ class Chooser:
                 offsets[mx.array(banned)] = -mx.inf
             self._listed[vocabulary] = offsets
         return self._listed[vocabulary]
+
+
+class Choosers:
+    """Chooses tokens for a batch whose replies have settings, seeds and skipped tokens of their own. Sequences with
+    the same settings go together, so that what is computed once for all is so; each gets what it would get alone."""
+
+    def __init__(self, each: Sequence[Chooser]) -> None:
+        """`each` has one chooser for every sequence."""
+        self._each = list(each)
+        members: dict[Sampling, list[int]] = {}
+        for sequence, chooser in enumerate(each):
+            members.setdefault(chooser.sampling, []).append(sequence)
+        self._groups = [
+            (Chooser(sampling, [each[sequence].seeds[0] for sequence in sequences]), sequences)
+            for sampling, sequences in members.items()
+        ]
+        order = [sequence for _, sequences in self._groups for sequence in sequences]
+        self._back = mx.array(sorted(range(len(order)), key=order.__getitem__))
+        self.window = max((chooser.window for chooser in each), default=0)
+
+    def choose(self, logits: mx.array, positions: Sequence[int], seen: mx.array | None) -> mx.array:
+        """See `Chooser.choose`; `window` is the longest of all."""
+        places = [chooser.skipped + position for chooser, position in zip(self._each, positions, strict=True)]
+        if len(self._groups) == 1:
+            return self._groups[0][0].choose(logits, places, seen)
+        chosen = []
+        for chooser, sequences in self._groups:
+            index = mx.array(sequences)
+            own = None
+            if chooser.window:
+                assert seen is not None
+                own = mx.take(seen, index, axis=0)[:, self.window - chooser.window :]
+            rows = mx.take(logits, index, axis=0)
+            chosen.append(chooser.choose(rows, [places[sequence] for sequence in sequences], own))
+        return mx.take(mx.concatenate(chosen), self._back, axis=0)
+
+    def take(self, sequences: Sequence[int]) -> Choosers:
+        return Choosers([self._each[sequence] for sequence in sequences])
 
 
 def _penalised(logits: mx.array, seen: mx.array, s: Sampling) -> mx.array:

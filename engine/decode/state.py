@@ -13,6 +13,8 @@ from typing import NoReturn
 import mlx.core as mx
 from mlx_lm.models.cache import ArraysCache
 
+from engine.decode.cache import chosen, joined_states, require_rest
+
 
 class StateCache(ArraysCache):
     """A list of arrays `[B, …]`, as mlx-lm's recurrent layers keep them. Some of those ask for this very class.
@@ -41,7 +43,7 @@ class StateCache(ArraysCache):
             self.cache = before
             return
         keeps = mx.array([count > 0 for count in counts])
-        self.cache = [_chosen(keeps, new, old) for new, old in zip(self.cache, before, strict=True)]
+        self.cache = [_kept(keeps, new, old) for new, old in zip(self.cache, before, strict=True)]
 
     def mark(self) -> list[mx.array | None]:
         return list(self.cache)
@@ -54,6 +56,16 @@ class StateCache(ArraysCache):
 
     def mark_before(self, rows: int) -> NoReturn:
         raise NotImplementedError("a state has no rows")
+
+    def extend(self, other: StateCache, have: int, more: int) -> None:
+        require_rest(self._before, other._before)
+        self.cache = [joined_states(old, new, have, more) for old, new in zip(self.cache, other.cache, strict=True)]
+
+    def take(self, sequences: Sequence[int]) -> StateCache:
+        require_rest(self._before)
+        part = StateCache(len(self.cache))
+        part.cache = [None if array is None else chosen(array, sequences) for array in self.cache]
+        return part
 
     @property
     def arrays(self) -> list[mx.array]:
@@ -68,7 +80,7 @@ class StateCache(ArraysCache):
         return self.nbytes  # a mark keeps the arrays of its time alive
 
 
-def _chosen(keeps: mx.array, new: mx.array | None, old: mx.array | None) -> mx.array | None:
+def _kept(keeps: mx.array, new: mx.array | None, old: mx.array | None) -> mx.array | None:
     """`new` for the sequences that keep it, `old` for the others; a state that is not there yet is zero."""
     if new is None:
         return old

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.decode.sample import NOTHING, TWO_LEVEL_FROM, Chooser, Noise, _bounds, fresh_seed
+from engine.decode.sample import NOTHING, TWO_LEVEL_FROM, Chooser, Choosers, Noise, _bounds, fresh_seed
 from engine.types import Sampling
 
 
@@ -58,6 +58,33 @@ def test_a_row_chooses_the_same_in_any_company(settings: Sampling, seed: int, ke
         mx.concatenate([-logits, logits]), [3, 10], mx.concatenate([seen, seen])
     )
     assert batch[1].tolist() == together[0].tolist()
+
+
+@given(
+    batch=st.lists(st.tuples(settings, st.integers(0, 2**64 - 1), st.integers(0, 40)), min_size=1, max_size=5),
+    key=st.integers(0, 1000),
+    rows=st.integers(1, 3),
+)
+def test_replies_with_settings_of_their_own_choose_in_a_batch_as_alone(
+    batch: list[tuple[Sampling, int, int]], key: int, rows: int
+) -> None:
+    """Settings, seed, what was left out of the chat, and the window that each looks back on."""
+    each = [Chooser(sampling, [seed], skipped) for sampling, seed, skipped in batch]
+    logits = mx.random.normal((len(each), rows, 64), key=mx.random.key(key)) * 4
+    together = Choosers(each)
+    positions = list(range(10, 10 + len(each)))
+    earlier = together.window + rows - 1
+    seen = mx.random.randint(0, 64, (len(each), earlier), key=mx.random.key(key + 1)) if earlier else None
+    chosen = together.choose(logits, positions, seen).tolist()
+    for b, chooser in enumerate(each):
+        own = None if seen is None else seen[b : b + 1, together.window - chooser.window :]
+        assert chosen[b] == chooser.choose(logits[b : b + 1], [positions[b]], own)[0].tolist()
+    some = list(range(len(each)))[::-2]  # others may have gone, and the order changed
+    index = mx.array(some)
+    narrower = together.take(some)
+    own = None if seen is None else seen[index][:, together.window - narrower.window :]
+    again = narrower.choose(logits[index], [positions[b] for b in some], own).tolist()
+    assert again == [chosen[b] for b in some]
 
 
 def test_s03_e27_temperature_zero_is_the_likeliest_token_whatever_the_filters() -> None:
