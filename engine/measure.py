@@ -62,6 +62,8 @@ LEAST_ROOM = 64
 """Tokens that a prompt has to leave in the context, to be worth measuring."""
 LONG_SECONDS = 8.0
 """How long the long context may take to be read."""
+SLOW_READING_MS = 1500.0
+"""A reading that takes so long is not repeated."""
 LEAST_LONG, MOST_LONG = 512, 4096
 """Its length in tokens."""
 
@@ -292,8 +294,8 @@ def _kinds(subject: _Subject, tokens_per_second: float) -> list[tuple[str, Promp
 
 
 def _reading_speed(subject: _Subject, cancelled: Callable[[], bool]) -> float:
-    """Prompt tokens per second, on the least long context, read twice: the first time kernels are compiled. 0 where
-    there is no room for it."""
+    """Prompt tokens per second, on the least long context; 0 where there is no room for it. It is read twice, since the
+    first time kernels are compiled, which a slow model hardly notices."""
     prompt = long_prompt(subject.text, min(LEAST_LONG, subject.context // 2))
     if len(prompt.tokens) + LEAST_ROOM > subject.context:
         return 0.0
@@ -310,6 +312,8 @@ def _reading_speed(subject: _Subject, cancelled: Callable[[], bool]) -> float:
             cancelled=cancelled,
         )
         ms = outcome.prefill_ms
+        if ms >= SLOW_READING_MS:
+            break
     return len(prompt.tokens) / ms * 1000 if ms else 0.0
 
 

@@ -17,7 +17,8 @@ cycle. Figures are medians over cycles, in brackets the quarter points: half of 
 - **× plain**: how many times as fast as plain decoding. **ideal**: what tokens per round divided by the cost of a round
   allow, the cost built from separately timed parts: a verify of K + 1 rows and K head calls, of which the first reads
   the n + 1 rows that the round before has committed. **reached**: × plain divided by ideal.
-- **host**: processor time that Python takes for a round, mostly to build graphs, hidden behind the device or not.
+- **host**: processor time that Python takes for a round, mostly to build graphs, hidden behind the device or not, and
+  how many times a plain round's that is.
 - **beyond plain**: verify rows beyond the first and head calls, as a share of all forwards.
 - In the bars `│` is plain decoding and `◆` the ideal.
 """
@@ -41,7 +42,7 @@ def case_section(result: CaseResult) -> str:
             "".join(parts) + "\n",
             _table(
                 ("", "tok/s", "× plain", "tokens/round", "accepted", "ideal", "reached", "host", "beyond plain"),
-                [_row(arm) for arm in result.arms],
+                [_row(arm, result.arms[0].host_ms) for arm in result.arms],
             ),
             "```",
             bars(result.arms),
@@ -52,7 +53,7 @@ def case_section(result: CaseResult) -> str:
     )
 
 
-def _row(arm: ArmResult) -> Sequence[str]:
+def _row(arm: ArmResult, plain_host_ms: float | None) -> Sequence[str]:
     accepted = " ".join(f"{count.accepted / count.evaluated:.2f}" for count in arm.by_position)
     return (
         arm.name,
@@ -62,7 +63,7 @@ def _row(arm: ArmResult) -> Sequence[str]:
         accepted,
         "" if arm.ideal is None else f"{arm.ideal:.2f}",
         "" if arm.reached is None else _spread(arm.reached),
-        "" if arm.host_ms is None else f"{arm.host_ms:.2f} ms",
+        "" if arm.host_ms is None or not plain_host_ms else f"{arm.host_ms:.2f} ms ({arm.host_ms / plain_host_ms:.2f})",
         "" if not arm.beyond_plain else f"{arm.beyond_plain:.1%}",
     )
 
