@@ -762,6 +762,46 @@ class Measured:
 
 
 @dataclass(frozen=True)
+class WordCheck:
+    """Plain decoding and drafting, one seed and prompt: the first `tokens` tokens of both are the same, and where
+    `identical` there are no others.
+
+    `near_ties` counts the choices among them of which the two likeliest tokens were tied within rounding,
+    `smallest_gap` is how close their scores came, noise included. At the first difference plain decoding wrote `plain`
+    where drafting wrote `drafted`, both empty for the end; `gap` is what parted the two scores, and `tied` says
+    whether that is within rounding.
+    """
+
+    identical: bool
+    tokens: int
+    depth: int
+    seed: int
+    near_ties: int = 0
+    smallest_gap: float | None = None
+    plain: str = ""
+    drafted: str = ""
+    gap: float | None = None
+    tied: bool = False
+
+
+@dataclass(frozen=True)
+class CheckProgress:
+    """A check word for word is running; `fraction` runs from 0 to 1."""
+
+    id: int
+    fraction: float
+
+
+@dataclass(frozen=True)
+class Checked:
+    """A check has ended. `check` is None where it was stopped or there is no head; `sentence` is for people."""
+
+    id: int
+    check: WordCheck | None
+    sentence: str
+
+
+@dataclass(frozen=True)
 class WorkerStopped:
     """The worker thread has ended. `error` is None after an orderly shutdown."""
 
@@ -783,5 +823,7 @@ Event = (
     | Failed
     | MeasureProgress
     | Measured
+    | CheckProgress
+    | Checked
     | WorkerStopped
 )

@@ -22,6 +22,8 @@ from engine.errors import EngineError, report_of
 from engine.telemetry import Comparer, Counters
 from engine.types import (
     ChatMemory,
+    Checked,
+    CheckProgress,
     ErrorReport,
     Event,
     Failed,
@@ -94,6 +96,11 @@ class Worker:
         """Time the loaded model, plain against each depth, for up to a minute, and keep what was found. Ends in
         `Measured` or `Failed`. `stop` ends it early; then nothing is kept."""
         self._commands.put(lambda engine: engine.measure(request_id))
+
+    def check(self, request: Request) -> None:
+        """Write the reply to this request plainly and with drafts, and compare them word for word. Its chat is left
+        alone. Ends in `Checked` or `Failed`; `stop` ends it early."""
+        self._commands.put(lambda engine: engine.check(request))
 
     def stop(self, request_id: int) -> None:
         """End a reply within one round, or before it starts. What was written is kept."""
@@ -412,6 +419,34 @@ class _Engine:
         finally:
             self._stopped.discard(request_id)
             self._mx.clear_cache()
+
+    def check(self, request: Request) -> None:
+        from engine.decode.sample import fresh_seed
+        from engine.word_check import check_words, sentence
+
+        try:
+            if self._model is None or self._text is None:
+                raise _no_model()
+            found = check_words(
+                *(self._model, self._text, request, self._limit(request)),
+                seed=fresh_seed() if request.seed is None else request.seed & (2**64 - 1),
+                progress=lambda fraction: self._emit(CheckProgress(request.id, fraction)),
+                cancelled=lambda: self._is_cancelled(request.id),
+            )
+            if found is not None:
+                words = sentence(found)
+            elif self._is_cancelled(request.id):
+                words = "The check was stopped."
+            else:
+                words = "This model has no MTP head that can be used, so there is nothing to compare."
+            self._emit(Checked(request.id, found, words))
+        except BaseException as failure:
+            self._emit(Failed(request.id, _logged(failure)))
+            if not isinstance(failure, Exception):
+                raise
+        finally:
+            self._mx.clear_cache()
+            self._stopped.discard(request.id)
 
     def _is_cancelled(self, request_id: int) -> bool:
         return request_id in self._stopped or self._closing()

@@ -81,10 +81,18 @@ class Chooser:
         latest tokens, `[B, window + T - 1]`, NOTHING where there were none yet: row t looks back on
         `seen[:, t : t + window]`, its own prefix. It may be None where `window` is 0.
         """
+        if self.sampling.temperature == 0:
+            return mx.argmax(self.processed(logits, seen), axis=-1).astype(mx.int32)
+        scores, ids = self.scores(logits, positions, seen)
+        winner = mx.argmax(scores, axis=-1, keepdims=True)
+        return mx.take_along_axis(ids, winner, axis=-1)[..., 0].astype(mx.int32)
+
+    def scores(self, logits: mx.array, positions: Sequence[int], seen: mx.array | None) -> tuple[mx.array, mx.array]:
+        """What the choice is the largest of: the candidates' scores, noise included, and their ids, `[B, T, C]`."""
         s = self.sampling
         logits = self.processed(logits, seen)
         if s.temperature == 0:
-            return mx.argmax(logits, axis=-1).astype(mx.int32)
+            return logits, mx.broadcast_to(mx.arange(logits.shape[-1])[None, None], logits.shape)
         noise = Noise(self.seeds, [self.skipped + position for position in positions], logits.shape[1])
         if s.top_k:
             scores, ids = _top_k(logits, s.top_k)
@@ -92,8 +100,7 @@ class Chooser:
         else:
             scores = _filtered(logits.astype(mx.float32) / s.temperature, s)
             scores, ids = _contenders(scores, noise)
-        winner = mx.argmax(scores + noise.gumbel(ids), axis=-1, keepdims=True)
-        return mx.take_along_axis(ids, winner, axis=-1)[..., 0].astype(mx.int32)
+        return scores + noise.gumbel(ids), ids
 
     def take(self, sequences: Sequence[int]) -> Chooser:
         return replace(self, seeds=[self.seeds[sequence] for sequence in sequences])

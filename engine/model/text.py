@@ -98,6 +98,10 @@ class ChatText:
         """Tokens of a piece of text by itself."""
         return len(self._tokenizer.encode(text, add_special_tokens=False))
 
+    def written(self, token: int) -> str:
+        """A token by itself, as text; control tokens too."""
+        return self._tokenizer.decode([token], skip_special_tokens=False, clean_up_tokenization_spaces=False)
+
     def decoder(self, begun: Sequence[int] = ()) -> StreamDecoder:
         """A decoder for one reply, which goes on from `begun`; special tokens and `end_ids` are not shown, but for the
         marks of its parts.

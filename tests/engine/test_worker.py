@@ -19,6 +19,8 @@ from engine.model import load
 from engine.telemetry import Counters
 from engine.types import (
     ChatMemory,
+    Checked,
+    CheckProgress,
     Event,
     Failed,
     Finished,
@@ -572,3 +574,24 @@ def test_a_draft_model_that_is_not_there_is_said_before_the_model_in_use_is_give
     assert isinstance(failed, LoadFailed)
     assert failed.error.code == "model_missing"
     assert write(worker, request(1)).finish_reason == "length"
+
+
+def test_a_check_word_for_word_reports_and_leaves_the_chat_as_it_was(worker: Worker, model: Path) -> None:
+    loaded(worker, model)
+    first = write(worker, request(1))
+    worker.check(request(2, max_tokens=24))
+    events = until(worker, Checked, Failed)
+    checked = events[-1]
+    assert isinstance(checked, Checked), checked
+    assert checked.check is not None
+    assert checked.check.identical
+    fractions = [event.fraction for event in events if isinstance(event, CheckProgress)]
+    assert fractions == sorted(fractions)
+    assert fractions[-1] == 1.0
+    assert write(worker, request(3)).tokens == first.tokens
+    worker.stop(4)
+    worker.check(request(4))
+    stopped = until(worker, Checked, Failed)[-1]
+    assert isinstance(stopped, Checked)
+    assert stopped.check is None
+    assert stopped.sentence == "The check was stopped."
