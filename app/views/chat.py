@@ -76,6 +76,7 @@ class StatusLine(QWidget):
         self.action.setVisible(bool(action))
         self._words.show_text(words)
         self._key.setText(key)
+        self._key.setVisible(bool(key))
         self._dot.setVisible(bool(dot))
         if dot:
             self._dot.show_colour(dot)

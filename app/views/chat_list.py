@@ -47,7 +47,7 @@ from app.chats.rows import Hit
 
 WIDTH = 240
 ROW, HIT_ROW = 32, 64
-HEADING, FIRST_HEADING = 36, 24
+HEADING, FIRST_HEADING = 36, 32
 INSET = 8
 TEXT_AT = 20
 SNIPPET_LINES = 2
@@ -175,7 +175,9 @@ class ChatRows(QStyledItemDelegate):
             self._paint_heading(painter, option.rect, row)
         else:
             selected = bool(option.state & QStyle.StateFlag.State_Selected)
-            self._paint_ground(painter, option, selected)
+            view = option.widget
+            if not (isinstance(view, ChatList) and view.editing and view.currentIndex() == index):
+                self._paint_ground(painter, option, selected)  # the field of a title has a ground of its own
             words = option.rect.adjusted(TEXT_AT, 0, -TEXT_AT, 0)
             if row.hit is None:
                 self._paint_title(painter, words, row, selected)
@@ -217,23 +219,12 @@ class ChatRows(QStyledItemDelegate):
     def _paint_snippet(painter: QPainter, area: QRect, hit: Hit) -> None:
         """Two lines of the message, with what matched in a darker ink."""
         colours = theme.current()
-        matched = QTextCharFormat()
-        matched.setFont(colours.font("smallmedium"))
-        matched.setForeground(colours.colour("text"))
-        layout = QTextLayout(hit.snippet.text, colours.font("small"))
-        option = QTextOption(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignAbsolute)
-        option.setWrapMode(QTextOption.WrapMode.WrapAtWordBoundaryOrAnywhere)
-        layout.setTextOption(option)
-        layout.setFormats([_range(hit.snippet.text, start, end, matched) for start, end in hit.snippet.matches])
         painter.setPen(colours.colour("text3"))
-        layout.beginLayout()
-        for number in range(SNIPPET_LINES):
-            line = layout.createLine()
-            if not line.isValid():
-                break
-            line.setLineWidth(area.width())
-            line.setPosition(QPointF(0, 16 * number))
-        layout.endLayout()
+        layout, second = _laid_out(hit, hit.snippet.text, area.width())
+        if layout.lineCount() > SNIPPET_LINES:
+            metrics = QFontMetrics(colours.font("small"))
+            rest = metrics.elidedText(layout.text()[second:], Qt.TextElideMode.ElideRight, area.width())
+            layout, _ = _laid_out(hit, layout.text()[:second] + rest, area.width())
         layout.draw(painter, QPointF(area.topLeft()))
 
     def createEditor(self, parent: QWidget, option: QStyleOptionViewItem, index: Index) -> QWidget:
@@ -245,6 +236,30 @@ class ChatRows(QStyledItemDelegate):
 
     def updateEditorGeometry(self, editor: QWidget, option: QStyleOptionViewItem, index: Index) -> None:
         editor.setGeometry(option.rect.adjusted(INSET, 2, -INSET, -2))
+
+
+def _laid_out(hit: Hit, text: str, width: int) -> tuple[QTextLayout, int]:
+    """The text of a snippet in lines, and where the second one begins."""
+    colours = theme.current()
+    matched = QTextCharFormat()
+    matched.setFont(colours.font("smallmedium"))
+    matched.setForeground(colours.colour("text"))
+    layout = QTextLayout(text, colours.font("small"))
+    option = QTextOption(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignAbsolute)
+    option.setWrapMode(QTextOption.WrapMode.WrapAtWordBoundaryOrAnywhere)
+    layout.setTextOption(option)
+    layout.setFormats([_range(hit.snippet.text, start, end, matched) for start, end in hit.snippet.matches])
+    layout.beginLayout()
+    second = 0
+    for number in range(SNIPPET_LINES + 1):
+        line = layout.createLine()
+        if not line.isValid():
+            break
+        line.setLineWidth(width)
+        line.setPosition(QPointF(0, 16 * number))
+        second = line.textStart() if number == 1 else second
+    layout.endLayout()
+    return layout, second
 
 
 def _range(text: str, start: int, end: int, characters: QTextCharFormat) -> QTextLayout.FormatRange:

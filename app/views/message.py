@@ -37,7 +37,7 @@ from engine.types import ErrorReport, Reply
 BUBBLE_WIDTH = 520
 BUBBLE_RADIUS = 12
 SHOWN_CHARACTERS = 20_000  # of what the user wrote
-BESIDE_BUBBLE, BUTTONS_WIDTH = 4, 56
+BESIDE_BUBBLE, BUTTONS_WIDTH, UNDER_BUTTONS = 4, 56, 8  # beside one line of text the buttons stand in its middle
 BLOCK_SPACING = 16
 FASTEST_MS, SLOWEST_MS = 33, 250
 TICK_MS = 7  # what drawing may take at once, so that laying out and painting fit into a frame of 16 ms
@@ -77,8 +77,12 @@ class UserTurn(QWidget):
         self._across = QHBoxLayout(self)
         self._across.setContentsMargins(0, 0, 0, 0)
         self._across.setSpacing(0)
+        self._beside = QHBoxLayout()
+        self._beside.setContentsMargins(0, 0, BESIDE_BUBBLE, UNDER_BUTTONS)
+        self._beside.setSpacing(0)
         self._across.addStretch(1)
-        self._across.addSpacing(BESIDE_BUBBLE)
+        self._across.addLayout(self._beside)
+        self._across.setAlignment(self._beside, Qt.AlignmentFlag.AlignBottom)
         self._across.addWidget(self.bubble)
 
     def text(self) -> str:
@@ -88,8 +92,9 @@ class UserTurn(QWidget):
         """Say that version `index` (from 0) of `count` is shown; there is a switch where there are several."""
         if self.versions is None and count > 1:
             self.versions = VersionSwitch()
+            self.versions.setContentsMargins(BESIDE_BUBBLE, 0, 0, 0)
             self.versions.chosen.connect(self.version_chosen)
-            self._across.insertWidget(self._across.count() - 2, self.versions, alignment=Qt.AlignmentFlag.AlignBottom)
+            self._beside.addWidget(self.versions)
         if self.versions is not None and self.versions.show_version(index, count):
             self._fit()
 
@@ -102,9 +107,9 @@ class UserTurn(QWidget):
             self.remove_button = QuietButton("trash", "Delete message")
             self.edit_button.clicked.connect(self.edit_requested)
             self.remove_button.clicked.connect(self.removal_requested)
-            for place, button in enumerate((self.edit_button, self.remove_button), start=1):
+            for place, button in enumerate((self.edit_button, self.remove_button)):
                 button.installEventFilter(self)
-                self._across.insertWidget(place, button, alignment=Qt.AlignmentFlag.AlignBottom)
+                self._beside.insertWidget(place, button)
             QWidget.setTabOrder(self.bubble, self.edit_button)
             QWidget.setTabOrder(self.edit_button, self.remove_button)
         parts = (self.bubble, self.edit_button, self.remove_button)
@@ -125,7 +130,7 @@ class UserTurn(QWidget):
     def _fit(self) -> None:
         beside = BUTTONS_WIDTH + BESIDE_BUBBLE
         if self.versions is not None:
-            beside += self.versions.sizeHint().width()
+            beside += self.versions.sizeHint().width() + BESIDE_BUBBLE
         self.bubble.fit(max(1, min(BUBBLE_WIDTH, self.width() - beside)))
 
     def enterEvent(self, event: QEnterEvent) -> None:

@@ -15,7 +15,7 @@ from app.chats.rows import Hit
 from app.icons import icon
 from app.session import Session
 from app.views.chat_list import INSET, ROW, TEXT_AT, WIDTH, ChatList, Row, by_day, row_of
-from app.views.controls import IconButton, Label, explain
+from app.views.controls import IconButton, Label, explain, restyle
 
 HEADER = 52
 
@@ -229,5 +229,6 @@ class Sidebar(QWidget):
         """One line at the foot while chats do not outlive the app; its tooltip says why."""
         shelf = self._session.shelf
         self.trouble.setText("Chats are kept until you quit.")
+        restyle(self.trouble, "tone", "warn" if shelf.trouble else "text3")
         self.trouble.setVisible(not shelf.store.saving)
         explain(self.trouble, shelf.trouble)

@@ -12,16 +12,17 @@ from app.views.controls import Label
 
 HEIGHT = 28
 _ICON = 14
-_WIDTH = 18
 
 
 class _Chevron(QAbstractButton):
     """A step to one side, without a ground of its own; at an end it stays in sight and does nothing."""
 
-    def __init__(self, icon_name: str, name: str) -> None:
+    def __init__(self, icon_name: str, name: str, width: int, left: int) -> None:
+        """`left` is where the drawing begins, which has 5 px of air around it."""
         super().__init__()
         self._icon_name = icon_name
-        self.setFixedSize(_WIDTH, HEIGHT)
+        self._left = left
+        self.setFixedSize(width, HEIGHT)
         self.setAccessibleName(name)
         self.setToolTip(name)
         self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
@@ -29,7 +30,7 @@ class _Chevron(QAbstractButton):
 
     def paintEvent(self, event: QPaintEvent) -> None:
         colour = "disabled" if not self.isEnabled() else "text" if self.underMouse() or self.isDown() else "text2"
-        place = QRect((self.width() - _ICON) // 2, (self.height() - _ICON) // 2, _ICON, _ICON)
+        place = QRect(self._left, (self.height() - _ICON) // 2, _ICON, _ICON)
         icon(self._icon_name, colour, _ICON).paint(QPainter(self), place)
 
 
@@ -42,9 +43,9 @@ class VersionSwitch(QWidget):
         super().__init__()
         self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
         self._index, self._count = 0, 0
-        self.back = _Chevron("chevron-left", "Show the version before")
+        self.back = _Chevron("chevron-left", "Show the version before", 15, left=-3)
         self.words = Label("", "small", "text2")
-        self.on = _Chevron("chevron-right", "Show the next version")
+        self.on = _Chevron("chevron-right", "Show the next version", 18, left=2)
         across = QHBoxLayout(self)
         across.setContentsMargins(0, 0, 0, 0)
         across.setSpacing(0)
@@ -71,4 +72,4 @@ class VersionSwitch(QWidget):
         return True
 
     def sizeHint(self) -> QSize:
-        return QSize(2 * _WIDTH + self.words.sizeHint().width(), HEIGHT)
+        return QSize(self.back.width() + self.words.sizeHint().width() + self.on.width(), HEIGHT)
