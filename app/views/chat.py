@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from time import perf_counter
 
 from PySide6.QtCore import Qt, QTimer, QUrl, Signal
 from PySide6.QtGui import (
@@ -27,6 +28,7 @@ from app.views.transcript import Transcript
 from engine.types import ErrorReport
 
 COLUMN = 760
+AT_ONCE, SLICE_MS = 12, 6  # turns of an old chat that are built at once, and how long a slice of the others may take
 MARGIN = 40
 NOTICE_MS, UNDO_MS = 5000, 12000
 
@@ -106,6 +108,11 @@ class ChatView(QWidget):
         super().__init__()
         self._session = session
         self._shown: list[_Shown] = []
+        self._above = 0
+        """Turns of the path above those that are shown: they are still to be built."""
+        self._builder = QTimer(self)
+        self._builder.setInterval(0)
+        self._builder.timeout.connect(self._build_some)
         self._failures: dict[Chat, ErrorReport] = {}
         self._failure: FailureCard | None = None
         self._editing: Turn | None = None
@@ -172,54 +179,86 @@ class ChatView(QWidget):
     # ------------------------------------------------------------ the chat that is shown
 
     def _show_chat(self) -> None:
-        """Show the turns of the current chat; those that are shown already, and would look the same, stay."""
+        """Show the turns of the current chat; those that are shown already, and would look the same, stay.
+
+        Of a long chat the last turns are shown at once, and those above them in slices of a few milliseconds.
+        """
         path = self._session.current.turns
         kept = 0
-        while kept < min(len(path), len(self._shown)) and self._shown[kept].is_still(path[kept]):
+        tail = path[self._above :]
+        while kept < min(len(tail), len(self._shown)) and self._shown[kept].is_still(tail[kept]):
             kept += 1
         del self._shown[kept:]
         if kept:
             self.transcript.cut(sum(2 if each.reply is not None else 1 for each in self._shown))
         else:
             self.transcript.clear()
-        for turn in path[kept:]:
+            self._above = max(0, len(path) - AT_ONCE)
+        for turn in path[self._above + kept :]:
             self._add_turn(turn)
         self._refresh_turns()
         self._show_page()
+        if self._above:
+            self._builder.start()
 
     def _show_page(self) -> None:
         self._pages.setCurrentIndex(1 if self._session.current.turns else 0)
 
     def _add_turn(self, turn: Turn) -> None:
-        shown = _Shown(turn, turn.shown, self.transcript.add_user(turn.question))
+        answer = turn.shown
+        question = self.transcript.add_user(turn.question)
+        reply = self.transcript.add_reply() if answer is not None else None
+        self._shown.append(self._fill(_Shown(turn, answer, question, reply)))
+
+    def _add_above(self) -> None:
+        """Show one more turn above those that are."""
+        self._above -= 1
+        turn = self._session.current.turns[self._above]
+        question, reply = self.transcript.add_above(turn.question, with_reply=turn.shown is not None)
+        self._shown.insert(0, self._fill(_Shown(turn, turn.shown, question, reply)))
+        self._refresh_turn(self._shown[0])
+
+    def _build_some(self) -> None:
+        """Show more of what is above, for as long as a slice may take; in turns with the drawing of what is there."""
+        if self.transcript.drawing:
+            return
+        began = perf_counter()
+        while self._above and (perf_counter() - began) * 1000 < SLICE_MS:
+            self._add_above()
+        if not self._above:
+            self._builder.stop()
+
+    def _fill(self, shown: _Shown) -> _Shown:
+        """Give the views of a turn their words and their connections."""
+        turn, answer, view = shown.turn, shown.answer, shown.reply
         if turn.implied:
             shown.question.hide()
         shown.question.edit_requested.connect(lambda: self.edit(turn))
         shown.question.removal_requested.connect(lambda: self._session.remove_turn(turn))
         shown.question.version_chosen.connect(lambda index: self._choose_question(turn, index))
-        self._shown.append(shown)
-        answer = shown.answer
-        if answer is None:
-            return
-        view = shown.reply = self.transcript.add_reply()
+        if answer is None or view is None:
+            return shown
         view.footer.version_chosen.connect(lambda index: self._choose(turn, turn.versions[index]))
         if answer.text:
             view.begin(answer.opened_thinking)
             view.append(answer.text)
         if answer.ended:
             self._end(view, turn, answer)
+        return shown
 
     def _refresh_turns(self) -> None:
         """Which versions are shown, and what can be done about the end of the last reply."""
-        chat = self._session.current
         for shown in self._shown:
-            versions = chat.versions_of(shown.turn)
-            shown.question.show_version(versions.index(shown.turn), len(versions))
-            if shown.reply is not None and shown.answer is not None:
-                answers = shown.turn.versions
-                index = answers.index(shown.answer) if shown.answer in answers else 0
-                shown.reply.footer.show_version(index, len(answers))
-                shown.reply.retire(shown is not self._shown[-1])
+            self._refresh_turn(shown)
+
+    def _refresh_turn(self, shown: _Shown) -> None:
+        versions = self._session.current.versions_of(shown.turn)
+        shown.question.show_version(versions.index(shown.turn), len(versions))
+        if shown.reply is not None and shown.answer is not None:
+            answers = shown.turn.versions
+            index = answers.index(shown.answer) if shown.answer in answers else 0
+            shown.reply.footer.show_version(index, len(answers))
+            shown.reply.retire(shown is not self._shown[-1])
 
     def _choose_question(self, turn: Turn, index: int) -> None:
         self._choose(turn, self._session.current.versions_of(turn)[index])
@@ -232,6 +271,9 @@ class ChatView(QWidget):
             self.transcript.show_turn(place.question)
 
     def _on_message_wanted(self, turn: Turn, answer: Answer | None) -> None:
+        path = self._session.current.turns
+        while self._above and turn in path[: self._above]:
+            self._add_above()
         shown = self._shown_of(turn)
         if shown is not None:
             self.transcript.show_turn(shown.question if answer is None or shown.reply is None else shown.reply)

@@ -323,8 +323,9 @@ class ReplyView(QWidget):
 
     def retire(self, retired: bool = True) -> None:
         """Another turn follows: nothing can be done about this reply's end any more. Or it is the last one again."""
-        self._retired = retired
-        self._offer()
+        if retired != self._retired:
+            self._retired = retired
+            self._offer()
 
     def _offer(self) -> None:
         """Show what can be done about the reply's end, or hide it."""

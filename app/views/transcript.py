@@ -84,11 +84,33 @@ class Transcript(QScrollArea):
 
     def add_reply(self) -> ReplyView:
         """Add a reply that is to be written."""
+        reply = self._new_reply()
+        self._add(reply)
+        return reply
+
+    def add_above(self, text: str, with_reply: bool) -> tuple[UserTurn, ReplyView | None]:
+        """Add what was asked before everything that is here, and room for its reply; the reader is not disturbed."""
+        question, reply = UserTurn(text), self._new_reply() if with_reply else None
+        for turn in (reply, question):
+            if turn is not None:
+                self._turns.insert(0, turn)
+                self._column.insertWidget(0, turn)
+        if reply is not None:
+            reply.put_off()
+            self._undrawn.appendleft(reply)
+            self._drawer.start()
+        return question, reply
+
+    @property
+    def drawing(self) -> bool:
+        """Whether replies of an old chat are still being drawn, a slice in every turn of the event loop."""
+        return self._drawer.isActive()
+
+    def _new_reply(self) -> ReplyView:
         reply = ReplyView()
         reply.link_activated.connect(self.link_activated)
         reply.regenerate_requested.connect(lambda: self.regenerate_requested.emit(reply))
         reply.action_requested.connect(lambda: self.action_requested.emit(reply))
-        self._add(reply)
         return reply
 
     def set_chat(self, turns: Iterable[tuple[str, str]]) -> list[ReplyView]:
