@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.chats.chat import Answer, Chat, Turn
@@ -180,18 +180,19 @@ details = st.fixed_dictionaries(
     optional=dict.fromkeys(("model", "seed", "sampling", "max_tokens", "speed_up", "reply", "error"), anything),
 )
 known_message = st.builds(lambda one, more: {**one, "details": more}, message, details)
-settings = st.fixed_dictionaries(
+chat_settings = st.fixed_dictionaries(
     {}, optional=dict.fromkeys(("instructions", "sampling", "seed", "max_tokens", "used_tokens"), anything)
 )
 chat = st.fixed_dictionaries(
     {"messages": st.lists(message | known_message | anything, max_size=6)},
     optional={
-        "settings": settings | anything,
+        "settings": chat_settings | anything,
         **dict.fromkeys(("title", "named", "pinned", "created", "used", "draft"), anything),
     },
 )
 
 
+@settings(max_examples=40)
 @given(st.lists(chat | anything, max_size=3))
 def test_whatever_stands_in_an_export_it_is_read_kept_and_shown(
     tmp_path_factory: pytest.TempPathFactory, chats: list[object]
