@@ -30,12 +30,14 @@ def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     return load(folder, None, lambda stage, fraction: None)
 
 
-def alone(model: LoadedModel, prompt: list[int], seed: int, sampling: Sampling, depth: int) -> list[int]:
+def alone(
+    model: LoadedModel, prompt: list[int], seed: int, sampling: Sampling, depth: int, chunk: int = PREFILL_CHUNK
+) -> list[int]:
     """One reply through the loop."""
     return generate(
         blank_conversation(model),
         model.target,
-        Task(prompt, 0, Chooser(sampling, [seed]), depth, frozenset(), LENGTH, 1000),
+        Task(prompt, 0, Chooser(sampling, [seed]), depth, frozenset(), LENGTH, 1000, chunk=chunk),
         Silence(),
         Counters(),
         on_prefill=lambda done, total, reused: None,
@@ -133,15 +135,12 @@ def reply_in(
 
 
 @pytest.mark.parametrize("prompt_length", [1, 2, 3, 7, 8, 9])
-def test_e22_a_prompt_of_any_length_is_answered_as_plainly(
-    model: LoadedModel, monkeypatch: pytest.MonkeyPatch, prompt_length: int
-) -> None:
+def test_e22_a_prompt_of_any_length_is_answered_as_plainly(model: LoadedModel, prompt_length: int) -> None:
     """Around one row, the window of the convolution, and the end of a chunk."""
-    monkeypatch.setattr("engine.decode.loop.PREFILL_CHUNK", 8)
     prompt = PROMPTS[0][:1] + list(range(301, 300 + prompt_length))
-    plain = alone(model, prompt, SEEDS[0], Sampling(), depth=0)
+    plain = alone(model, prompt, SEEDS[0], Sampling(), depth=0, chunk=8)
     for depth in (1, 2, 3):
-        assert alone(model, prompt, SEEDS[0], Sampling(), depth) == plain
+        assert alone(model, prompt, SEEDS[0], Sampling(), depth, chunk=8) == plain
 
 
 class AlwaysWrong(HistoryDrafter):
