@@ -54,11 +54,12 @@ class StepCosts:
         return self.rows[drafted].device_ms + calls
 
     def rounds_ms(self, rounds: Sequence[RoundStats]) -> list[float]:
-        """What each of a reply's rounds, all of them with drafts or all without, keeps the device busy."""
+        """What each of a reply's rounds keeps the device busy. Rows of plain rounds wait for the next with drafts; more
+        of them than were timed are charged as the most that were."""
         costs, behind = [], 1  # after the prompt there is one row that the head could not read yet
         for each in rounds:
-            costs.append(self.device_ms(each.drafted, behind))
-            behind = each.emitted
+            costs.append(self.device_ms(each.drafted, min(behind, max(len(self.head), 1))))
+            behind = each.emitted + (0 if each.drafted else behind)
         return costs
 
     def ideal(self, rounds: Sequence[RoundStats]) -> float:
@@ -88,22 +89,22 @@ class StepTimer:
         self._position = position
         self._tokens = mx.arange(1, rows + 1, dtype=mx.int32)[None]
         self._hidden = self._run_target(rows)[1]
-        self._rows: list[list[Part]] = [[] for _ in range(rows)]
-        self._calls: list[list[Part]] = [[] for _ in range(rows if head is not None else 0)]
+        self.rows: list[list[Part]] = [[] for _ in range(rows)]
+        self.calls: list[list[Part]] = [[] for _ in range(rows if head is not None else 0)]
         self.sample()  # warm-up
-        for samples in (*self._rows, *self._calls):
+        for samples in (*self.rows, *self.calls):
             samples.clear()
 
     def sample(self) -> None:
         """Time each part once, in turn."""
-        for rows, samples in enumerate(self._rows, start=1):
+        for rows, samples in enumerate(self.rows, start=1):
             samples.append(self._run_target(rows)[0])
-        for rows, samples in enumerate(self._calls, start=1):
+        for rows, samples in enumerate(self.calls, start=1):
             samples.append(self._run_head(rows))
 
     def costs(self) -> StepCosts:
         """Medians of all samples."""
-        return StepCosts(tuple(map(_median, self._rows)), tuple(map(_median, self._calls)))
+        return StepCosts(tuple(map(_median, self.rows)), tuple(map(_median, self.calls)))
 
     def _run_target(self, rows: int) -> tuple[Part, mx.array]:
         caches, _ = self._caches()
