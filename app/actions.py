@@ -38,6 +38,7 @@ MENUS: dict[str, tuple[Entry | None, ...]] = {
         Entry("export_chat", "Export Chat…", ("Ctrl+Shift+E",)),
         Entry("export_all", "Export All Chats…"),
         Entry("import_chats", "Import Chats…"),
+        Entry("export_rounds", "Export Rounds…"),
         SEPARATOR,
         Entry("close", "Close Window", ("Ctrl+W",)),
         Entry("quit", "Quit Foreword", ("Ctrl+Q",), role=Role.QuitRole),

@@ -25,6 +25,8 @@ from PySide6.QtCore import QObject, QTimer, Signal
 
 from engine.types import (
     ChatMemory,
+    Checked,
+    CheckProgress,
     Decision,
     ErrorReport,
     Event,
@@ -61,6 +63,7 @@ class WorkerLike(Protocol):
     def start(self) -> None: ...
     def load(self, path: str, head: str | None = None) -> None: ...
     def generate(self, request: Request) -> None: ...
+    def check(self, request: Request) -> None: ...
     def stop(self, request_id: int) -> None: ...
     def forget(self, chat: str) -> None: ...
     def set_chat_memory(self, budget: int | None) -> None: ...
@@ -93,6 +96,9 @@ class Bridge(QObject):
     rounds = Signal(int, object, object)  # request id, list[RoundStats] of a tick, the latest Snapshot
     finished = Signal(object)  # Finished
     failed = Signal(object)  # Failed
+    check_progress = Signal(float)  # 0 to 1
+    checked = Signal(object)  # Checked
+    check_failed = Signal(object)  # ErrorReport
     chat_memory = Signal(object)  # ChatMemory: what the caches of chats hold
     worker_lost = Signal(object)  # ErrorReport; the model is gone with it
     ticked = Signal()
@@ -110,6 +116,7 @@ class Bridge(QObject):
         self._worker: WorkerLike | None = None
         self._state = State.IDLE
         self._request: int | None = None
+        self._check: int | None = None
         self._loading: str | None = None
         self._loads = 0
         self._chat_memory: int | None = None
@@ -170,6 +177,19 @@ class Bridge(QObject):
         self._give_up_at = time.monotonic() + self._stop_grace_s
         self._worker.stop(self._request)
 
+    def check(self, request: Request) -> None:
+        """Write this reply plainly and with drafts and compare them. Ends in `checked` or `check_failed`. A reply or a
+        load that is asked for meanwhile follows when the check has ended: `stop_check` first."""
+        self.start()
+        assert self._worker is not None
+        self._check = request.id
+        self._worker.check(request)
+
+    def stop_check(self) -> None:
+        """Stop the check that is running; it ends as `checked`. Does nothing when there is none."""
+        if self._check is not None and self._worker is not None:
+            self._worker.stop(self._check)
+
     def forget(self, chat: str) -> None:
         """Free what the engine remembers of a chat that is gone."""
         if self._worker is not None:
@@ -186,14 +206,15 @@ class Bridge(QObject):
         self._timer.stop()
         worker, self._worker = self._worker, None
         if worker is not None:
-            if self._request is not None:
-                worker.stop(self._request)
+            for id in (self._request, self._check):
+                if id is not None:
+                    worker.stop(id)
             worker.shutdown(timeout)
             for event in worker.drain():
                 if not isinstance(event, WorkerStopped):
                     self._take(event)
             self._flush()
-        self._request = self._loading = None
+        self._request = self._check = self._loading = None
         self._loads = 0
         self._settle()
 
@@ -245,6 +266,15 @@ class Bridge(QObject):
                         next_step="Send a message: Foreword loads the model again.",
                     )
                 )
+            case CheckProgress(id=id, fraction=fraction):
+                if id == self._check:
+                    self.check_progress.emit(fraction)
+            case Checked(id=id) | Failed(id=id) if id == self._check:
+                self._check = None
+                if isinstance(event, Checked):
+                    self.checked.emit(event)
+                else:
+                    self.check_failed.emit(event.error)
             case Started() | PrefillProgress() | TextDelta() | RoundDone() | Finished() | Failed():
                 if event.id == self._request:
                     self._take_of_reply(event)
@@ -312,8 +342,8 @@ class Bridge(QObject):
         worker, self._worker = self._worker, None
         if worker is not None:
             worker.shutdown(0.0)
-        request, loading = self._request, self._loading
-        self._loading = None
+        request, check, loading = self._request, self._check, self._loading
+        self._loading = self._check = None
         self._loads = 0
         if request is not None:
             self._end()
@@ -323,6 +353,8 @@ class Bridge(QObject):
             self.load_failed.emit(LoadFailed(loading, error))
         if request is not None:
             self.failed.emit(Failed(request, error))
+        if check is not None:
+            self.check_failed.emit(error)
 
     def _settle(self) -> None:
         """The state that follows from what is still under way."""

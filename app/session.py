@@ -17,6 +17,7 @@ from app.bridge import Bridge, State
 from app.chats.chat import Answer, Chat, Outcome, Removal, Turn
 from app.chats.continuation import Begun, sampling_of
 from app.chats.store import Store
+from app.rounds import write_rounds
 from app.settings import GUIDE, Settings
 from app.shelf import Shelf
 from app.speed import SpeedLog, speed_up_of
@@ -28,6 +29,7 @@ from engine.types import (
     Finished,
     LoadFailed,
     LoadProgress,
+    Message,
     ModelInfo,
     MtpWish,
     Overflow,
@@ -38,6 +40,9 @@ from engine.types import (
     Snapshot,
     Started,
 )
+
+CHECK_QUESTION = "Tell me a short story about a lighthouse keeper who finds a letter in a bottle."
+"""What is answered where a chat has no reply yet to check word for word."""
 
 
 @dataclass(eq=False)
@@ -78,6 +83,7 @@ class Session(QObject):
     thinking_changed = Signal()  # whether the model is to think before it answers
     room_changed = Signal()  # memory for chats and what they hold, the context, what happens to a full chat
     speed_changed = Signal()  # new numbers in `speed`
+    check_changed = Signal()  # a check word for word began, went on or ended
     load_failed = Signal(object, object)  # Chat, ErrorReport: shown where the model was asked for
     message_wanted = Signal(object, object)  # Turn, Answer or None: bring it into sight
     removed = Signal(str)  # one short line about what was taken away and can be put back
@@ -104,6 +110,10 @@ class Session(QObject):
         self.chat_memory: ChatMemory | None = None
         self._ids = itertools.count(1)
         self._speeds: dict[str, SpeedLog] = {}
+        self.checking: float | None = None
+        """How far the check word for word is, 0 to 1; None while none is running."""
+        self.check_result = ""
+        """What the last one of the model in use found, for people."""
 
         bridge.state_changed.connect(lambda _: self.state_changed.emit())
         bridge.load_progress.connect(self._on_load_progress)
@@ -116,6 +126,9 @@ class Session(QObject):
         bridge.rounds.connect(self._on_rounds)
         bridge.finished.connect(self._on_finished)
         bridge.failed.connect(self._on_failed)
+        bridge.check_progress.connect(self._on_check_progress)
+        bridge.checked.connect(lambda event: self._end_check(event.sentence))
+        bridge.check_failed.connect(lambda error: self._end_check(str(error)))
         bridge.chat_memory.connect(self._on_chat_memory)
         bridge.worker_lost.connect(self._on_worker_lost)
         bridge.set_chat_memory(settings.chat_memory)
@@ -299,6 +312,8 @@ class Session(QObject):
         self._load(path)
 
     def _load(self, path: str) -> None:
+        self.stop_check()
+        self.check_result = ""
         self._load_when_idle = None
         self.model_path = path
         self.info = None
@@ -449,6 +464,7 @@ class Session(QObject):
     def _generate(self) -> None:
         assert self.writing is not None
         assert self.info is not None
+        self.stop_check()  # a message comes first
         writing, info = self.writing, self.info
         writing.waits_for_model = False
         chat, answer, begun = writing.chat, writing.answer, writing.begun
@@ -485,6 +501,62 @@ class Session(QObject):
             self._end("stopped")
         else:
             self.bridge.stop()
+
+    def export_rounds(self, path: Path) -> None:
+        """Write the rounds of the model in use into a file, and say so, or why not."""
+        try:
+            write_rounds(path, self.speed, self.model_title)
+        except OSError as error:
+            self.notice.emit(f"The rounds could not be exported: {error.strerror or error}.")
+        else:
+            self.notice.emit(f"Exported to {path.name}.")
+
+    # ------------------------------------------------------------ check word for word
+
+    @property
+    def can_check(self) -> bool:
+        """Whether plain decoding and MTP can be compared now: there is a head, and nothing else is under way."""
+        head = self.info is not None and self.info.capability.refusal is None and self.info.capability.head is not None
+        return head and not self.busy and self.state == State.IDLE and self.checking is None
+
+    def check_words(self) -> None:
+        """Write the last reply of the chat that is shown once more, plainly and with MTP, and compare them word for
+        word; in a chat without one, a standard question is answered."""
+        if not self.can_check:
+            return
+        self.checking, self.check_result = 0.0, ""
+        chat = self.current
+        turn = next((turn for turn in reversed(chat.turns) if turn.shown is not None and turn.shown.tokens), None)
+        if turn is None or turn.shown is None:
+            request = Request(next(self._ids), "", (Message("user", CHECK_QUESTION),), mtp=self.wish)
+        else:
+            answer = turn.shown
+            request = Request(
+                id=next(self._ids),
+                chat=chat.id,
+                messages=chat.messages(turn, None),
+                sampling=sampling_of(answer) or chat.sampling,
+                seed=answer.seed,
+                max_tokens=len(answer.tokens),
+                mtp=self.wish,
+                thinking=answer.thinking,
+                context_limit=self.context_limit,
+                overflow=self.settings.overflow,
+            )
+        self.bridge.check(request)
+        self.check_changed.emit()
+
+    def stop_check(self) -> None:
+        """Stop the check word for word; does nothing when none is running."""
+        self.bridge.stop_check()
+
+    def _on_check_progress(self, fraction: float) -> None:
+        self.checking = fraction
+        self.check_changed.emit()
+
+    def _end_check(self, sentence: str) -> None:
+        self.checking, self.check_result = None, sentence
+        self.check_changed.emit()
 
     # ------------------------------------------------------------ events of the worker
 

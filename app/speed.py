@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from engine.types import Comparison, Decision, Mode, Reply, RoundStats, Snapshot
 
@@ -16,6 +16,9 @@ SPANS_S = (2.0, 5.0, 15.0, 30.0, 60.0)
 """Spans of the plots: the shortest that holds all the writing so far, so that the first reply fills its plot too."""
 SAMPLE_S = 0.1
 POINTS = int(SPANS_S[-1] / SAMPLE_S)
+
+ROUNDS_KEPT = 20_000
+"""Rounds that are kept of whole replies for an export: some hours of chatting."""
 
 MEASURED_TOKENS = 16
 """A reply with fewer tokens than this says nothing about speed."""
@@ -32,6 +35,15 @@ class Sample:
     mode: Mode
     tokens_per_second: float | None
     acceptance: float | None
+
+
+@dataclass
+class WrittenReply:
+    """The rounds of one reply; `reply` is what came of it, None while it is written and where it failed."""
+
+    decision: Decision
+    rounds: list[RoundStats] = field(default_factory=list)
+    reply: Reply | None = None
 
 
 @dataclass
@@ -52,6 +64,9 @@ class SpeedLog:
     live: bool = False
     chat: str = ""
     comparisons: dict[str, Comparison] = field(default_factory=dict)
+    replies: deque[WrittenReply] = field(default_factory=deque)
+    """The latest replies, for whoever wants to have their rounds: as many as `ROUNDS_KEPT` rounds make."""
+    _rounds_kept: int = 0
     version: int = 0
     """Grows with every new sample, so that a view knows whether there is anything to draw."""
     _sampled_at: float = -math.inf
@@ -61,6 +76,7 @@ class SpeedLog:
         self.decision = decision
         self.chat = chat
         self.live = True
+        self.replies.append(WrittenReply(decision))
         if self.samples:
             self.marks.append(self.writing_s)
             self.version += 1
@@ -70,6 +86,11 @@ class SpeedLog:
         if self.decision is None or not rounds:
             return
         self._keep(snapshot)
+        if self.replies:
+            self.replies[-1].rounds += rounds
+            self._rounds_kept += len(rounds)
+            while self._rounds_kept > ROUNDS_KEPT and len(self.replies) > 1:
+                self._rounds_kept -= len(self.replies.popleft().rounds)
         self.writing_s += sum(stats.ms for stats in rounds) / 1000.0
         if self.writing_s - self._sampled_at < SAMPLE_S - 1e-9:
             return
@@ -85,6 +106,8 @@ class SpeedLog:
         if reply is None:
             return
         self.decision = reply.decision
+        if self.replies:
+            self.replies[-1].reply = replace(reply, text="", tokens=())
         self.comparisons[self.chat] = reply.stats.comparison
         if reply.stats.tokens >= MEASURED_TOKENS:
             self._keep(reply.stats)
@@ -96,6 +119,11 @@ class SpeedLog:
         self.comparisons[self.chat] = snapshot.comparison
         if self.decision is not None and self.decision.mode == "mtp":
             self.mtp_snapshot = snapshot
+
+    @property
+    def has_rounds(self) -> bool:
+        """Whether there is anything to export."""
+        return any(reply.rounds for reply in self.replies)
 
     @property
     def span_s(self) -> float:

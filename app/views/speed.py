@@ -15,7 +15,7 @@ from PySide6.QtWidgets import QFrame, QHBoxLayout, QScrollArea, QVBoxLayout, QWi
 
 from app.session import Session
 from app.speed import SpeedLog, axis_top
-from app.views.controls import Button, Elided, Hairline, Label, Segments, explain, row
+from app.views.controls import Button, Elided, Hairline, Label, Paragraph, Segments, explain, row
 from app.views.instruments import CostRow, DraftRow, Figure, Number, PlotGroup, Why
 from app.views.plot import GUTTER, Plot
 from app.views.verdict import TOOLTIPS, costs_of, drafters_of, figure_of, percent, sentence_of
@@ -23,6 +23,8 @@ from engine.types import MAX_DEPTH, Comparison, Decision, MtpWish, Snapshot
 
 NUMBERS_EVERY = 6
 """Ticks between changes of the written numbers: five times a second is as fast as digits can be read."""
+
+CHECK = "Check word for word"
 
 
 def _side_by_side(*numbers: Number) -> QHBoxLayout:
@@ -132,6 +134,9 @@ class SpeedPanel(QWidget):
         self.overrides.chosen.connect(self._on_override)
         self.depths.chosen.connect(self._on_depth)
         self.copy_receipt.clicked.connect(self._copy_receipt)
+        self.check.clicked.connect(self._check_or_stop)
+        session.check_changed.connect(self._refresh_check)
+        session.state_changed.connect(self._refresh_check)
         session.model_changed.connect(self.refresh)
         session.wish_changed.connect(self.refresh)
         session.current_changed.connect(self.refresh)
@@ -164,7 +169,17 @@ class SpeedPanel(QWidget):
             line.addWidget(segments, 1)
             column.addLayout(line)
         column.addSpacing(2)
-        column.addLayout(row(1, self.copy_receipt))
+        self.export = Button("Export rounds…", "link", "smallmedium")
+        explain(self.export, TOOLTIPS["export"])
+        column.addLayout(row(self.export, 1, self.copy_receipt))
+        self.check_result = Paragraph(role="why", tone="text2")
+        self.check = Button(CHECK)
+        explain(self.check, TOOLTIPS["check"])
+        column.addWidget(self.check_result)
+        self.buttons = QHBoxLayout()
+        self.buttons.setSpacing(8)
+        self.buttons.addWidget(self.check, 1)
+        column.addLayout(self.buttons)
         return pinned
 
     def build_plots(self) -> None:
@@ -205,6 +220,7 @@ class SpeedPanel(QWidget):
         log = self._session.speed
         self._refresh_why()
         self._refresh_wishes()
+        self._refresh_check()
         self._write_numbers(log)
         self._draw_plots(log)
 
@@ -267,6 +283,7 @@ class SpeedPanel(QWidget):
             self.tokens_per_round.value.setText(f"{per_round:.2f}")
             self.depth_now.value.setText(str(depth))
         self._write_costs(drafting)
+        self.export.setVisible(log.has_rounds)
         self._refresh_why()
 
     def _write_costs(self, drafting: bool) -> None:
@@ -328,6 +345,15 @@ class SpeedPanel(QWidget):
             for depth in range(1, MAX_DEPTH + 1):
                 self.depths.button(depth).setEnabled(self.depths.isEnabled() and depth <= info.capability.max_depth)
 
+    def _refresh_check(self) -> None:
+        session = self._session
+        running = session.checking is not None
+        self.check.setText(CHECK if session.checking is None else f"Stop the check ({session.checking:.0%})")
+        self.check.setEnabled(running or session.can_check)
+        self.check_result.setVisible(bool(session.check_result))
+        if session.check_result != self.check_result.accessibleName():
+            self.check_result.show_text(session.check_result)
+
     # ------------------------------------------------------------ wishes
 
     def _act(self) -> None:
@@ -339,6 +365,12 @@ class SpeedPanel(QWidget):
 
     def _on_depth(self, depth: object) -> None:
         self._session.set_wish(MtpWish(self._session.wish.override, depth))  # type: ignore[arg-type]
+
+    def _check_or_stop(self) -> None:
+        if self._session.checking is None:
+            self._session.check_words()
+        else:
+            self._session.stop_check()
 
     def _copy_receipt(self) -> None:
         decision = self._decision

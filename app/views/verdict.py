@@ -41,6 +41,8 @@ TOOLTIPS = {
     "override": "MTP, multi-token prediction: a small head drafts the next tokens, the full model checks them. "
     f"Auto reads ahead where it should pay on {HERE}. A change holds from the next message.",
     "depths": "How many tokens to draft in a round. Auto chooses for you. A change holds from the next message.",
+    "check": "Writes the last reply of this chat twice more, unseen: plainly and with MTP, with the same seed, and "
+    "compares them word for word. They have to be the same.",
     "receipt": "The record of why MTP is on or off, as JSON.",
     "export": "Every round of this model since the app was started, as a table (CSV) or as JSON.",
 }

@@ -97,6 +97,7 @@ class Window(QMainWindow):
             "export_chat": lambda: self.export([session.current]),
             "export_all": lambda: self.export(session.chats),
             "import_chats": self.import_chats,
+            "export_rounds": self.export_rounds,
             "close": self.close,
             "quit": self.close,
             "undo": lambda: self._edit("undo"),
@@ -132,6 +133,7 @@ class Window(QMainWindow):
         self.sidebar.export_wanted.connect(lambda wanted: self.export([wanted]))
         self.header.sidebar_toggled.connect(lambda: self.show_sidebar(True))
         self.header.inspector.clicked.connect(self.show_inspector)
+        self.inspector.speed.export.clicked.connect(self.export_rounds)
         self.header.picker.folder_wanted.connect(self.choose_folder)
         for changed in (
             *(session.state_changed, session.current_changed, session.chats_changed),
@@ -172,6 +174,15 @@ class Window(QMainWindow):
         path, _ = QFileDialog.getOpenFileName(self, "Import Chats", "", "Exported chats (*.json)")
         if path:
             self.session.shelf.import_from(Path(path))
+
+    def export_rounds(self) -> None:
+        """Ask for a file and write the rounds of the model in use into it."""
+        folder = QStandardPaths.writableLocation(QStandardPaths.StandardLocation.DocumentsLocation)
+        kinds = {"Table of rounds (*.csv)": ".csv", "Rounds with receipts (*.json)": ".json"}
+        path, chosen = QFileDialog.getSaveFileName(self, "Export Rounds", f"{folder}/Rounds", ";;".join(kinds))
+        if path:
+            suffix = "" if Path(path).suffix.lower() in kinds.values() else kinds.get(chosen, ".csv")
+            self.session.export_rounds(Path(path + suffix))
 
     def find_chat(self) -> None:
         self.show_sidebar(True)
@@ -218,6 +229,7 @@ class Window(QMainWindow):
             actions[name].setEnabled(bool(turns))
         actions["pin_chat"].setChecked(session.current.pinned)
         actions["export_all"].setEnabled(any(not chat.is_empty for chat in session.chats))
+        actions["export_rounds"].setEnabled(session.speed.has_rounds)
         actions["undo_delete"].setEnabled(session.can_undo)
         actions["copy_reply"].setEnabled(any(turn.shown and turn.shown.text for turn in turns))
         actions["sidebar"].setChecked(self.sidebar.isVisibleTo(self))

@@ -79,6 +79,7 @@ class ScriptedWorker:
         self.events: list[Event] = []
         self.loads: list[str] = []
         self.requests: list[Request] = []
+        self.checks: list[Request] = []
         self.stops: list[int] = []
         self.forgotten: list[str] = []
         self.budgets: list[int | None] = []
@@ -94,6 +95,9 @@ class ScriptedWorker:
 
     def generate(self, request: Request) -> None:
         self.requests.append(request)
+
+    def check(self, request: Request) -> None:
+        self.checks.append(request)
 
     def stop(self, request_id: int) -> None:
         self.stops.append(request_id)

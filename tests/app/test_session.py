@@ -12,7 +12,18 @@ from app.chats.chat import Chat, title_of
 from app.chats.store import Store
 from app.session import Session
 from app.settings import Settings
-from engine.types import ErrorReport, Failed, LoadFailed, Message, MtpWish, Refusal, WorkerStopped
+from engine.types import (
+    Checked,
+    CheckProgress,
+    ErrorReport,
+    Failed,
+    LoadFailed,
+    Message,
+    MtpWish,
+    Refusal,
+    WordCheck,
+    WorkerStopped,
+)
 from tests.app.scripted_worker import ScriptedWorker, model_info
 
 ERROR = ErrorReport("out_of_memory", "There was not enough memory.", "It is kept.", "Close other apps.")
@@ -773,3 +784,61 @@ def test_settings_that_cannot_be_saved_are_told(qtbot: QtBot, monkeypatch: pytes
     monkeypatch.setattr(Settings, "save", lambda self: False)
     desk.session.set_wish(MtpWish("off"))
     assert "could not be saved" in desk.notices[-1]
+
+
+# ---------------------------------------------------------------- check word for word
+
+
+def test_a_check_writes_the_last_reply_of_the_chat_again(desk: Desk) -> None:
+    desk.exchange("one", "first", rounds=5)
+    desk.exchange("two", "second", rounds=5)
+    asked = desk.worker.requests[-1]
+    assert desk.session.can_check
+    desk.session.check_words()
+    (check,) = desk.worker.checks
+    assert check.messages == asked.messages
+    assert check.seed == 7, "the seed that the reply was written with"
+    assert check.max_tokens == 11
+    assert not desk.session.can_check
+    desk.does(lambda: desk.worker.say(CheckProgress(check.id, 0.4)))
+    assert desk.session.checking == 0.4
+    desk.does(lambda: desk.worker.say(Checked(check.id, WordCheck(True, 11, 3, 7), "Identical.")))
+    assert (desk.session.checking, desk.session.check_result) == (None, "Identical.")
+    assert desk.session.can_check
+
+
+def test_in_an_empty_chat_a_check_answers_a_standard_question(desk: Desk) -> None:
+    desk.session.check_words()
+    (check,) = desk.worker.checks
+    assert [message.role for message in check.messages] == ["user"]
+
+
+def test_a_check_waits_for_no_reply_and_a_reply_for_no_check(desk: Desk) -> None:
+    desk.session.send("one")
+    assert not desk.session.can_check
+    desk.session.check_words()
+    assert desk.worker.checks == []
+    desk.does(lambda: desk.worker.reply("x"))
+    desk.session.check_words()
+    (check,) = desk.worker.checks
+    desk.session.send("two")
+    assert desk.worker.stops == [check.id], "the message comes first"
+    desk.does(lambda: desk.worker.say(Checked(check.id, None, "The check was stopped.")))
+    desk.does(lambda: desk.worker.reply("y"))
+    assert desk.session.current.turns[-1].shown.text == "y"
+    assert desk.session.checking is None
+
+
+def test_a_check_that_fails_or_loses_its_worker_says_so(desk: Desk) -> None:
+    desk.session.check_words()
+    error = ErrorReport("x", "It broke.", next_step="Try again.")
+    desk.does(lambda: desk.worker.say(Failed(desk.worker.checks[-1].id, error)))
+    assert (desk.session.checking, desk.session.check_result) == (None, "It broke. Try again.")
+    desk.session.check_words()
+    desk.does(lambda: desk.worker.say(WorkerStopped(error)))
+    assert desk.session.checking is None
+
+
+def test_without_a_head_there_is_nothing_to_check(desk: Desk) -> None:
+    desk.load("other", head=None, refusal=Refusal("missing_head_weights", "The head’s weights are missing."))
+    assert not desk.session.can_check

@@ -16,7 +16,7 @@ from app.session import Session
 from app.settings import Settings
 from app.views.instruments import Digits
 from app.views.speed import NUMBERS_EVERY, SpeedPanel
-from engine.types import Device, HeadInfo, MtpWish, PositionCount, Refusal
+from engine.types import Checked, CheckProgress, Device, HeadInfo, MtpWish, PositionCount, Refusal
 from tests.app.scripted_worker import HEAD, ScriptedWorker, model_info
 
 M2 = Device("Apple M2 Pro", 14, 16 * 2**30, 12 * 2**30, True, "macOS")
@@ -322,3 +322,27 @@ def test_the_receipt_is_copied_as_json(bench: Bench) -> None:
     bench.session.set_wish(MtpWish("off"))
     bench.panel.copy_receipt.click()
     assert json.loads(QGuiApplication.clipboard().text())["refusal"]["code"] == "disabled_by_user"
+
+
+# ---------------------------------------------------------------- check word for word
+
+
+def test_the_check_can_be_started_watched_and_stopped_in_the_tab(bench: Bench) -> None:
+    panel = bench.panel
+    assert not panel.check.isEnabled(), "there is no model yet"
+    bench.load()
+    panel.check.click()
+    (check,) = bench.worker.checks
+    bench.worker.say(CheckProgress(check.id, 0.25))
+    bench.bridge.tick()
+    assert panel.check.text() == "Stop the check (25%)"
+    panel.check.click()
+    assert bench.worker.stops == [check.id]
+    bench.worker.say(Checked(check.id, None, "The check was stopped."))
+    bench.bridge.tick()
+    assert panel.check_result.isVisible()
+    assert panel.check_result.accessibleName() == "The check was stopped."
+    bench.session.send("hello")
+    bench.worker.begin()
+    bench.bridge.tick()
+    assert not panel.check.isEnabled(), "a reply is being written"
