@@ -35,6 +35,17 @@ def _side_by_side(*numbers: Number) -> QHBoxLayout:
     return line
 
 
+def _one_above_another(*widgets: QWidget) -> QWidget:
+    """In the place of one: each is shown where the others are not."""
+    place = QWidget()
+    column = QVBoxLayout(place)
+    column.setContentsMargins(0, 0, 0, 0)
+    column.setSpacing(0)
+    for widget in widgets:
+        column.addWidget(widget)
+    return place
+
+
 class SpeedPanel(QWidget):
     """The whole tab."""
 
@@ -109,8 +120,7 @@ class SpeedPanel(QWidget):
             (self.speed_plot, 0),
             (self.acceptance_plot, 0),
             (self._now, 12),
-            (self._bars, 12),
-            (self._costs, 0),
+            (_one_above_another(self._bars, self._costs), 12),
             (self._numbers, 0),
         ):
             column.addWidget(widget)

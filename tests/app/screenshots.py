@@ -22,6 +22,7 @@ from app.views.call import CallView
 from app.views.window import Window
 from engine.types import Loaded, Mode, Snapshot
 from tests.app.scripted_worker import ScriptedWorker, model_info
+from tests.app.speed_screenshots import take_tabs
 
 FIRST = "Yes. Plain text works best: one file per letter, with the date in its name."
 LONG = """The file is small enough for one pass: lower-case it, keep letters and apostrophes, drop the small words, \
@@ -138,6 +139,7 @@ def main(folder: Path) -> None:
             studio.ask(f"And letter {number + 1}?", FIRST, "mtp", 61.0)
         studio.take("long")
         studio.window.close()
+        take_tabs(appearance, folder)
     qt.quit()
 
 

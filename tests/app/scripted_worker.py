@@ -135,11 +135,18 @@ class ScriptedWorker:
         return self.requests[-1].id
 
     def begin(
-        self, mode: Mode = "mtp", depth: int | None = None, prompt: int = 20, *, opened_thinking: bool = False
+        self,
+        mode: Mode = "mtp",
+        depth: int | None = None,
+        prompt: int = 20,
+        *,
+        opened_thinking: bool = False,
+        decided: Decision | None = None,
     ) -> None:
         """The last request has been accepted and its prompt read."""
-        self.comparer.begin(mode)
-        started = Started(self.last_id, decision(mode, depth), seed=7, opened_thinking=opened_thinking)
+        decided = decided or decision(mode, depth)
+        self.comparer.begin(decided.mode)
+        started = Started(self.last_id, decided, seed=7, opened_thinking=opened_thinking)
         self.say(started, PrefillProgress(self.last_id, prompt, prompt, 0))
 
     def write(
@@ -190,6 +197,7 @@ class ScriptedWorker:
         mode: Mode = "mtp",
         depth: int | None = None,
         reason: FinishReason = "stop",
+        decided: Decision | None = None,
         **said: Any,
     ) -> None:
         """The last request is done; `said` are other fields of its reply."""
@@ -207,7 +215,7 @@ class ScriptedWorker:
                     prefill_ms=120.0,
                     decode_ms=stats.decode_ms,
                     stats=stats,
-                    decision=decision(mode, depth),
+                    decision=decided or decision(mode, depth),
                     sampling=self.requests[-1].sampling.over(model_info().defaults),
                     **said,
                 ),
