@@ -223,7 +223,7 @@ class Bridge(QObject):
         """What the policy would do with this wish. Call it after `ready`: the policy is imported here."""
         from engine.policy import decide
 
-        return decide(info.device, info.capability, wish)
+        return decide(info.device, info.capability, wish, evidence=info.evidence)
 
     # ------------------------------------------------------------ events
 

@@ -456,7 +456,8 @@ def inspection_table(found: Inspection) -> str:
         draft = capability.draft_model
         lines.insert(4, ("Draft model", f"{draft.name}, {draft.quantisation}, {size_words(draft.bytes)}"))
     if decision.depth:
-        lines.append(("Depth", f"{decision.depth} draft{'' if decision.depth == 1 else 's'} a round"))
+        drafts = f"{decision.depth} draft{'' if decision.depth == 1 else 's'} a round"
+        lines.append(("Depth", f"auto, at most {drafts}" if decision.adaptive else drafts))
     width = max(len(name) for name, _ in lines)
     return "\n".join(f"{name:<{width}}  {words}" for name, words in lines)
 

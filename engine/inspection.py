@@ -11,6 +11,7 @@ from pathlib import Path
 
 from engine import device, policy
 from engine.errors import ModelError
+from engine.evidence import evidence_for
 from engine.library.local import display_name, resolve
 from engine.memory import LEAST_CONTEXT, MemoryNeed, context_that_fits, memory_needed, refuse_too_large
 from engine.model import capability
@@ -59,7 +60,7 @@ def inspect(model: str, head: str | None = None, wish: MtpWish | None = None, dr
     except ModelError as error:
         report = error.report
         return Inspection(model, machine, found, None, policy.refused(machine, report, wish), report)
-    decision = policy.decide(machine, found, wish)
+    decision = policy.decide(machine, found, wish, evidence=evidence_for(found, machine))
     return Inspection(display_name(folder), machine, found, decision, decision.receipt)
 
 

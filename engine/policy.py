@@ -1,18 +1,18 @@
 """Whether and with what to draft, and how many drafts a round holds: capability + device + the user's wish -> Decision.
 
 Pure: the same inputs give the same decision. What beats what, strongest first: a refusal from the model itself, the
-user's Off, the user's On, what the head's trial says, the chip table. Every receipt is made here.
+user's Off, the user's On, what the head's trial says, what was measured on this computer, the chip table. Every
+receipt is made here.
 """
 
 from __future__ import annotations
 
-import tomllib
-from dataclasses import asdict, dataclass, replace
-from functools import cache
-from pathlib import Path
-from typing import Any, Literal
+from dataclasses import asdict, replace
+from typing import Any
 
-from engine.device import is_apple
+from engine.chips import Gate, bandwidth_of, expected_shape, hardware_gate
+from engine.decode.depth import WORTH, AutoDepth
+from engine.evidence import speedups
 from engine.model.refusals import RefusalCode
 from engine.types import (
     MAX_DEPTH,
@@ -21,19 +21,23 @@ from engine.types import (
     Decision,
     DepthSource,
     Device,
+    DrafterWish,
     ErrorReport,
+    Evidence,
     HeadInfo,
     KVQuantisation,
     MtpWish,
     PositionCount,
+    Power,
     Receipt,
     Refusal,
 )
 
-CHIPS = Path(__file__).parents[1] / "resources" / "chips.toml"
+SPARING_DEPTH = 1
+"""Most drafts a round that Auto makes where the computer has to spare power or is too hot."""
 
-AUTO_DEPTH = 2
-"""Drafts per round under Auto. Most published runs peak at one or two; a third pays only at high acceptance."""
+UNKNOWN_SHARE = 0.05
+"""The part of a round's work that one row costs a drafter of unknown size."""
 
 LEAST_ACCEPTANCE = 0.3
 """First-draft acceptance under which a head is taken not to belong to its target. Right ones reach .5 to .95, wrong
@@ -43,61 +47,80 @@ LEAST_DRAFTS = 32
 """Drafts that a verdict needs: of heads that accept half of them, one in a hundred falls under the floor by chance in
 a trial of so many; of heads that accept .6, one in three thousand."""
 
-Weights = Literal["affine", "fp", "float"]
 
-
-@dataclass(frozen=True)
-class ChipRow:
-    """One row of the chip table: what checking several rows costs on GPU generations `first` to `last`.
-
-    `two_row_cost` is the cost of a 2-row check in plain steps for weights of `two_row_bits` bits, where published.
-    """
-
-    first: int
-    last: int | None
-    weights: tuple[str, ...]
-    bound: Literal["compute", "bandwidth"]
-    source: str
-    two_row_cost: float | None = None
-    two_row_bits: int | None = None
-
-    def covers(self, generation: int, weights: Weights) -> bool:
-        until = generation if self.last is None else self.last
-        return self.first <= generation <= until and weights in self.weights
-
-
-@dataclass(frozen=True)
-class Gate:
-    """What the hardware says: the rule that was applied, whether it allows MTP under Auto, and why in words.
-
-    `reason` stands after "Off: " or "On: ".
-    """
-
-    rule: str
-    allows: bool
-    reason: str
-
-
-@cache
-def chip_rows(path: Path = CHIPS) -> tuple[ChipRow, ...]:
-    """The chip table in its order. Raises OSError, tomllib.TOMLDecodeError or TypeError for a broken one."""
-    with path.open("rb") as stream:
-        rows = tomllib.load(stream)["row"]
-    return tuple(ChipRow(**{**row, "last": row.get("last"), "weights": tuple(row["weights"])}) for row in rows)
-
-
-def decide(device: Device, capability: Capability, wish: MtpWish, kv: KVQuantisation | None = None) -> Decision:
+def decide(
+    device: Device,
+    capability: Capability,
+    wish: MtpWish,
+    kv: KVQuantisation | None = None,
+    *,
+    evidence: Evidence | None = None,
+    power: Power | None = None,
+) -> Decision:
     """Decide on MTP for the next reply, in one sentence for people and a receipt for machines.
 
+    `evidence` is what was measured of this very target and head on this device, `power` the state of the computer now.
     How keys and values are kept (`kv`) has no say in it; the receipt names it where they are quantised.
     """
-    deciding = {"mtp": _on_mtp, "lookup": _on_lookup, "mixed": _on_lookup, "draft_model": _on_draft_model}
+    decision = _decide(device, capability, wish, evidence, power)
+    by_itself = MtpWish(drafter=wish.drafter)
+    auto = decision if wish == by_itself else _decide(device, capability, by_itself, evidence, power)
+    receipt = replace(decision.receipt, auto={"mode": auto.mode, "depth": auto.depth, "sentence": auto.sentence})
+    if evidence is not None:
+        receipt = replace(receipt, evidence=_found(evidence))
+    if power is not None and power.spare:
+        receipt = replace(receipt, power=asdict(power))
+    if kv is not None:
+        receipt = replace(receipt, shape=receipt.shape | {"kv_quantisation": asdict(kv)})
+    return replace(decision, receipt=receipt)
+
+
+def _decide(
+    device: Device, capability: Capability, wish: MtpWish, evidence: Evidence | None, power: Power | None
+) -> Decision:
     gate = hardware_gate(device, capability.quantisation)
-    decision = deciding[wish.drafter](device, capability, wish, gate)
-    if kv is None:
+    if wish.drafter == "mtp":
+        decision = _on_mtp(device, capability, wish, _measured_gate(evidence) or gate)
+    elif wish.drafter == "draft_model":
+        decision = _on_draft_model(device, capability, wish, gate)
+    else:
+        decision = _on_lookup(device, capability, wish, gate, _measured_gate(evidence))
+    return _sparing(decision, power)
+
+
+def _sparing(decision: Decision, power: Power | None) -> Decision:
+    """The decision, with fewer rows to check where the computer has to spare power or is too hot."""
+    if power is None or not power.spare or not decision.adaptive or decision.depth <= SPARING_DEPTH:
         return decision
-    shape = decision.receipt.shape | {"kv_quantisation": asdict(kv)}
-    return replace(decision, receipt=replace(decision.receipt, shape=shape))
+    cause = "this Mac is too hot" if power.hot else "Low Power Mode is on"
+    receipt = replace(decision.receipt, resolved=decision.receipt.resolved | {"depth": SPARING_DEPTH})
+    sentence = f"{decision.sentence} Since {cause}, it reads only one word ahead."
+    return replace(decision, depth=SPARING_DEPTH, sentence=sentence, receipt=receipt)
+
+
+def _measured_gate(evidence: Evidence | None) -> Gate | None:
+    """What was measured on this computer says; None where too little was: one kind of text speaks for no other."""
+    if evidence is None or len({prompt.prompt for prompt in evidence.prompts}) < 2 or not speedups(evidence):
+        return None
+    found = _found(evidence)
+    kinds = [*dict.fromkeys(found["prompts"])]
+    measured = f"measured on this computer ({', '.join(kinds[:-1])} and {kinds[-1]}; {evidence.date})"
+    depth, gain = found["best_depth"], found["speedup"]
+    if gain >= WORTH:
+        drafts = f"{depth} draft{'' if depth == 1 else 's'} a round"
+        return Gate("measured", True, f"{measured}, {drafts} made it {gain:.2f} times as fast as plain decoding.")
+    return Gate("measured", False, f"{measured}, MTP reached {gain:.2f} of the plain speed at best.")
+
+
+def _found(evidence: Evidence) -> dict[str, Any]:
+    gains = speedups(evidence)
+    best = max(gains, key=lambda depth: gains[depth], default=0)
+    return {
+        "date": evidence.date,
+        "prompts": [prompt.prompt for prompt in evidence.prompts],
+        "best_depth": best,
+        "speedup": round(gains[best], 4) if gains else None,
+    }
 
 
 def _on_mtp(device: Device, capability: Capability, wish: MtpWish, gate: Gate) -> Decision:
@@ -111,20 +134,23 @@ def _on_mtp(device: Device, capability: Capability, wish: MtpWish, gate: Gate) -
     if doubt is None and gate.allows:
         sentence = f"On: {gate.reason}" if wish.override == "auto" else "On: you turned MTP on."
         return _mtp(device, capability, wish, gate, sentence, against_advice=False)
+    measured = gate.rule == "measured"
     if wish.override == "on":
-        because = _compute_bound(device, capability) if doubt is None else _after_colon(doubt.sentence)
+        because = gate.reason if measured else _compute_bound(device, capability)
+        because = because if doubt is None else _after_colon(doubt.sentence)
         sentence = f"On because you asked: {because} Auto would leave MTP off."
         return _mtp(device, capability, wish, gate, sentence, against_advice=True)
     if doubt is not None:
         return _plain(device, capability, wish, gate, doubt, f"Off: {_after_colon(doubt.sentence)}")
     sentence = f"Off: {gate.reason}"
-    return _plain(device, capability, wish, gate, Refusal(RefusalCode.DEVICE_POLICY, sentence), sentence)
+    code = RefusalCode.MEASURED_SLOWER if measured else RefusalCode.DEVICE_POLICY
+    return _plain(device, capability, wish, gate, Refusal(code, sentence), sentence)
 
 
 COPIES = "what was said before is copied ahead where the reply repeats it."
 
 
-def _on_lookup(device: Device, capability: Capability, wish: MtpWish, gate: Gate) -> Decision:
+def _on_lookup(device: Device, capability: Capability, wish: MtpWish, gate: Gate, measured: Gate | None) -> Decision:
     """Prompt lookup, alone or, where MTP is wished for as well and runs, in turns with it.
 
     The chip table has no say in it: plain steps run as ever until something repeats, and then little is risked.
@@ -136,7 +162,7 @@ def _on_lookup(device: Device, capability: Capability, wish: MtpWish, gate: Gate
     most = most if wish.depth is None else max(1, min(wish.depth, MAX_LOOKUP))
     sentence, refusal = f"On: {COPIES}", None
     if wish.drafter == "mixed":
-        mtp = _on_mtp(device, capability, wish, gate)
+        mtp = _on_mtp(device, capability, wish, measured or gate)
         if mtp.mode == "mtp":
             resolved = mtp.receipt.resolved | {"drafter": "mixed", "lookup_depth": most}
             sentence = f"{mtp.sentence} In turns with it, {COPIES}"
@@ -166,7 +192,13 @@ def _on_draft_model(device: Device, capability: Capability, wish: MtpWish, gate:
     named = {name: value for name, value in asdict(draft).items() if name != "context"}
     resolved = {"mode": "draft_model", "drafter": "draft_model", "depth": depth, "draft_model": named}
     receipt = _receipt(device, capability, wish, gate, resolved, source, None)
-    return Decision("draft_model", depth, sentence, receipt, against_advice=not gate.allows)
+    least, adaptive = (1 if wish.override == "on" else 0), source == "auto"
+    return Decision(
+        *("draft_model", depth, sentence, receipt),
+        against_advice=not gate.allows,
+        adaptive=adaptive,
+        least=least if adaptive else 0,
+    )
 
 
 def _turned_off(wish: MtpWish, what: str) -> Refusal | None:
@@ -231,45 +263,52 @@ def head_doubt(head: HeadInfo) -> Refusal | None:
     )
 
 
-def hardware_gate(device: Device, quantisation: str) -> Gate:
-    """What the chip table says about this device for weights that are stored as `quantisation`."""
-    if not is_apple(device):
-        return Gate("not_apple", True, "this is not an Apple chip, so MTP is on as a trial.")
-    row = _row(device.generation, weights_of(quantisation))
-    if row is None:
-        return Gate("unknown_chip", True, "the generation of this Apple chip is not known, so MTP is on as a trial.")
-    if row.bound == "bandwidth":
-        return Gate(
-            "bandwidth_bound",
-            True,
-            f"{device.name} is bandwidth-bound for {quantisation} weights; checking a few words at once costs "
-            "little more than writing one.",
-        )
-    cost = "checking a few words at once costs nearly as much as writing them one by one."
-    if row.two_row_cost is not None and quantisation == f"{row.two_row_bits}-bit":
-        cost = f"a 2-row check costs about {row.two_row_cost:g} plain steps."
-    return Gate("compute_bound", False, f"{device.name} is compute-bound for {quantisation} weights; {cost}")
-
-
-def weights_of(quantisation: str) -> Weights:
-    """The class of the chip table that weights stored as "4-bit", "mxfp4", "bf16" … belong to."""
-    if quantisation in ("mxfp4", "nvfp4", "mxfp8"):
-        return "fp"
-    return "affine" if quantisation.endswith("-bit") else "float"
-
-
 def depth_of(capability: Capability, wish: MtpWish) -> tuple[int, DepthSource]:
-    """Drafts per round, and whether the user fixed them: a wish is clamped to 1 … what the model can use."""
+    """Most drafts a round, and whether the user fixed them: a wish is clamped to 1 … what the model can use."""
     most = max(1, capability.max_depth)
-    if wish.depth is None:
-        return min(AUTO_DEPTH, most), "auto"
-    return max(1, min(wish.depth, most)), "fixed"
+    return (most, "auto") if wish.depth is None else (max(1, min(wish.depth, most)), "fixed")
 
 
-def _row(generation: int | None, weights: Weights) -> ChipRow | None:
-    if generation is None:
-        return None
-    return next((row for row in chip_rows() if row.covers(generation, weights)), None)
+def new_depth(device: Device, capability: Capability, drafter: DrafterWish, evidence: Evidence | None) -> AutoDepth:
+    """The choice of a depth for a model and drafter that no round was made with yet: it starts from what was measured
+    of them, else from the chip table and the head's trial."""
+    shape = expected_shape(device, capability.quantisation)
+    head = capability.head
+    if drafter == "draft_model" or head is None:
+        return AutoDepth(head_share=UNKNOWN_SHARE)
+    prior: tuple[PositionCount, ...] = () if head.trial is None else (head.trial,)
+    share = head.bytes / capability.bytes if capability.bytes else UNKNOWN_SHARE
+    if evidence is not None and speedups(evidence):
+        prior = _drafts_of(evidence)
+        shape = _shape_of(evidence) or shape
+    return AutoDepth(shape, prior, share)
+
+
+def _drafts_of(evidence: Evidence) -> tuple[PositionCount, ...]:
+    """All drafts that were counted at each position."""
+    counts = [PositionCount()] * MAX_DEPTH
+    for depth in (depth for prompt in evidence.prompts for depth in prompt.depths):
+        for position, count in enumerate(depth.by_position[:MAX_DEPTH]):
+            before = counts[position]
+            counts[position] = PositionCount(before.evaluated + count.evaluated, before.accepted + count.accepted)
+    return tuple(counts)
+
+
+def _shape_of(evidence: Evidence) -> tuple[float, ...]:
+    """Rounds in plain steps, the depths beyond those measured on the line through the last two; empty for fewer."""
+    by_depth: dict[int, list[float]] = {0: [1.0]}
+    for prompt in evidence.prompts:
+        for found in prompt.depths:
+            by_depth.setdefault(found.depth, []).append(found.round_ms.median / prompt.plain_ms.median)
+    shape: list[float] = []
+    for depth in range(MAX_DEPTH + 1):
+        if depth in by_depth:
+            shape.append(sum(by_depth[depth]) / len(by_depth[depth]))
+        elif len(shape) < 2:
+            return ()
+        else:
+            shape.append(max(shape[-1], 2 * shape[-1] - shape[-2]))
+    return tuple(shape)
 
 
 def _mtp(
@@ -278,7 +317,9 @@ def _mtp(
     depth, source = depth_of(capability, wish)
     resolved = {"mode": "mtp", "drafter": "mtp_chain", "depth": depth}
     receipt = _receipt(device, capability, wish, gate, resolved, source, None)
-    return Decision("mtp", depth, sentence, receipt, against_advice=against_advice)
+    least = 1 if wish.override == "on" else 0
+    adaptive = source == "auto"
+    return Decision("mtp", depth, sentence, receipt, against_advice, adaptive=adaptive, least=least if adaptive else 0)
 
 
 def _plain(
@@ -337,6 +378,8 @@ def _receipt(
         hardware_gate={
             "device": device.name,
             "generation": device.generation,
+            "variant": device.variant,
+            "bandwidth": bandwidth_of(device),
             "rule": gate.rule,
             "allows": gate.allows,
         },

@@ -172,6 +172,7 @@ class Counters:
         self._draft_build_ms = 0.0
         self._check_build_ms = 0.0
         self._wait_ms = 0.0
+        self._depth = 0
         self._recent: deque[RoundStats] = deque()
         # Sums over `_recent`, kept up to date: a snapshot is taken every round.
         self._recent_ms = 0.0
@@ -191,6 +192,7 @@ class Counters:
         self._rounds += 1
         self._drafted += stats.drafted
         self._rollbacks += stats.accepted < stats.drafted
+        self._depth = stats.depth
         if stats.drafter is not None:
             count = self._by_drafter.get(stats.drafter, DrafterCount(stats.drafter))
             self._by_drafter[stats.drafter] = replace(
@@ -242,6 +244,7 @@ class Counters:
             check_build_ms=self._check_build_ms,
             wait_ms=self._wait_ms,
             comparison=Comparison() if self._comparer is None else self._comparer.comparison(now=ended),
+            depth=self._depth,
         )
 
 

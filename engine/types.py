@@ -275,6 +275,8 @@ class Device:
     """The machine. `generation` is the Apple GPU generation (13 for M1 … 17 for M5), None elsewhere.
 
     `memory` is physical memory in bytes; `working_set` is Metal's recommended limit in bytes, None without Metal.
+    `variant` is "base", "Pro", "Max" or "Ultra" for Apple's chips and "" where it cannot be told. Cores are counted by
+    kind, None where the system does not tell; `system_version` is the system's, "" where it is not known.
     """
 
     name: str
@@ -283,13 +285,33 @@ class Device:
     working_set: int | None
     gpu: bool
     system: str
+    variant: str = ""
+    performance_cores: int | None = None
+    efficiency_cores: int | None = None
+    system_version: str = ""
+
+
+@dataclass(frozen=True)
+class Power:
+    """The state of the computer at one moment; None where the system does not tell."""
+
+    on_battery: bool | None = None
+    low_power_mode: bool | None = None
+    hot: bool | None = None
+
+    @property
+    def spare(self) -> bool:
+        """Whether fewer rows should be checked at once: hot, or on battery in Low Power Mode."""
+        return bool(self.hot) or bool(self.on_battery and self.low_power_mode)
 
 
 @dataclass(frozen=True)
 class Receipt:
     """Machine-readable record of why MTP is on or off. One per reply; `to_json` is the published form.
 
-    Its schema is resources/receipt.schema.json. `exactness` is None where no model could be opened.
+    Its schema is resources/receipt.schema.json. `exactness` is None where no model could be opened. `auto` is what
+    would have been decided without the user's override, `evidence` what was measured before, `power` the state of the
+    computer then.
     """
 
     requested: dict[str, Any]
@@ -301,6 +323,9 @@ class Receipt:
     exactness: str | None
     depth_source: DepthSource
     refusal: Refusal | None
+    auto: dict[str, Any] | None = None
+    evidence: dict[str, Any] | None = None
+    power: dict[str, Any] | None = None
     schema: int = 1
 
     def to_json(self) -> dict[str, Any]:
@@ -316,6 +341,9 @@ class Receipt:
             "exactness": self.exactness,
             "depth_source": self.depth_source,
             "refusal": None if self.refusal is None else {"code": self.refusal.code, "sentence": self.refusal.sentence},
+            "auto": self.auto,
+            "evidence": self.evidence,
+            "power": self.power,
         }
 
 
@@ -325,7 +353,7 @@ class Decision:
 
     `depth` counts drafts that are computed, by the MTP head or a draft model, `lookup` drafts that may be copied in
     their place; both are 0 in plain mode. `against_advice` marks drafting that runs only because the user asked for it
-    where Auto would not.
+    where Auto would not. `adaptive`: each round makes `least` to `depth` drafts, as many as pay.
     """
 
     mode: Mode
@@ -334,6 +362,8 @@ class Decision:
     receipt: Receipt
     against_advice: bool = False
     lookup: int = 0
+    adaptive: bool = False
+    least: int = 0
 
 
 @dataclass(frozen=True)
@@ -343,7 +373,7 @@ class ModelInfo:
 
     Without a template it is a base model: it goes on with a text and was not taught to answer. `thinks` is whether it
     thinks before it answers unless a request says otherwise; None where its template has no switch for that.
-    `always_thinks`: switched off, it thinks less, but thinks.
+    `always_thinks`: switched off, it thinks less, but thinks. `evidence` is what was measured of it on this computer.
     """
 
     name: str
@@ -354,6 +384,7 @@ class ModelInfo:
     has_template: bool
     thinks: bool | None = None
     always_thinks: bool = False
+    evidence: Evidence | None = None
 
 
 # ---------------------------------------------------------------- numbers
@@ -371,7 +402,8 @@ class PositionCount:
 class RoundStats:
     """One round. `drafted` were proposed; `evaluated` stops at the first rejected one, since those behind it were
     never in the running; `emitted` counts tokens handed out; `ms` is wall time since the round before it ended.
-    `drafter` made the drafts, None where there were none.
+    `drafter` made the drafts, None where there were none. `depth` is how many were asked for. `pipelined`: it was
+    launched before the round ahead had been read, as in plain decoding one step follows the other.
 
     Of `ms` the host waited `wait_ms` for the device to finish the round; the rest it worked itself. The device is
     asked once per round, so how long it drafted and how long it checked cannot be told apart; how long the host took
@@ -388,6 +420,8 @@ class RoundStats:
     draft_build_ms: float = field(default=0.0, compare=False)
     check_build_ms: float = field(default=0.0, compare=False)
     wait_ms: float = field(default=0.0, compare=False)
+    depth: int = 0
+    pipelined: bool = False
 
 
 @dataclass(frozen=True)
@@ -456,7 +490,8 @@ class Snapshot:
     there is anything to divide; `by_drafter` tells drafters apart that took turns. `recent_tokens_per_second` looks at
     the last two seconds of writing, `tokens_per_second` at the whole reply after its first token; the first token
     belongs to the prefill, of which there are as many as `replies`. `rollbacks` counts rounds of which at least one
-    draft was taken back. Sums of milliseconds are those of `RoundStats`.
+    draft was taken back. Sums of milliseconds are those of `RoundStats`. `depth` is how many drafts were asked for in
+    the latest round.
     """
 
     tokens: int = 0
@@ -476,6 +511,7 @@ class Snapshot:
     wait_ms: float = 0.0
     replies: int = 1
     comparison: Comparison = Comparison()
+    depth: int = 0
 
     @property
     def acceptance(self) -> float | None:

@@ -10,7 +10,9 @@ from __future__ import annotations
 import atexit
 import gc
 import importlib
+import math
 import threading
+import time
 import traceback
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -24,8 +26,11 @@ from engine.types import (
     ChatMemory,
     Checked,
     CheckProgress,
+    Decision,
+    DrafterWish,
     ErrorReport,
     Event,
+    Evidence,
     Failed,
     Finished,
     Loaded,
@@ -37,8 +42,10 @@ from engine.types import (
     Mode,
     ModelInfo,
     PositionCount,
+    Power,
     Ready,
     Request,
+    RoundStats,
     Sampling,
     Snapshot,
     Unloaded,
@@ -47,10 +54,15 @@ from engine.types import (
 
 if TYPE_CHECKING:
     from engine.decode.conversation import Conversation
+    from engine.decode.depth import AutoDepth
     from engine.model.fitting import ContextLimit
     from engine.model.load import LoadedModel
     from engine.model.text import ChatText
 
+COLD_ROUNDS = 2
+"""Rounds of each kind that compile kernels and fill pipelines, and whose time says nothing."""
+POWER_S = 20.0
+"""Seconds for which the state of power and warmth is taken to hold."""
 MARK_SHARE = 4
 """The part of the memory for chats that the marks of one may take: one in so many."""
 
@@ -213,6 +225,10 @@ class _Engine:
         self._conversations = ConversationStore(chat_memory(self._device))
         self._comparers: dict[str, Comparer] = {}  # by chat, for the model that is loaded
         self._totals = NOTHING_YET
+        self._depths: dict[Mode, AutoDepth] = {}  # for each drafter of the model
+        self._warm_rounds: dict[Mode, list[tuple[int, float]]] = {}  # depth and ms
+        self._evidence: Evidence | None = None
+        self._power, self._power_at = Power(), -math.inf
 
     def load(self, model: str, head: str | None, draft: str | None) -> None:
         try:
@@ -229,6 +245,7 @@ class _Engine:
         from pathlib import Path
 
         from engine import trials
+        from engine.evidence import evidence_for
         from engine.inspection import capability_now
         from engine.library.local import display_name, resolve
         from engine.memory import refuse_too_large
@@ -267,6 +284,7 @@ class _Engine:
             loaded = self._model = self._with_trial(loaded, text)
         elif before.head is not None and loaded.capability.refusal is not None:
             trials.remember_refusal(before, loaded.capability.refusal)
+        self._evidence = evidence_for(loaded.capability, self._device)
         self._info = ModelInfo(
             name=display_name(folder),
             path=str(folder),
@@ -276,6 +294,7 @@ class _Engine:
             has_template=text.has_template,
             thinks=text.thinks,
             always_thinks=text.always_thinks,
+            evidence=self._evidence,
         )
         self._emit(Loaded(self._info))
 
@@ -297,15 +316,17 @@ class _Engine:
         return replace(loaded, capability=capability)
 
     def _warm_up(self, loaded: LoadedModel) -> None:
-        """Run a few rounds of each kind, so that kernels are compiled before anything is timed."""
+        """Run a few rounds of each kind, so that kernels are compiled before anything is timed. What the later ones
+        take is where the choice of a depth starts from."""
         from engine.decode.loop import Silence, Task, generate
         from engine.decode.sample import Chooser
         from engine.writing import blank_conversation
 
         kinds: list[tuple[int, Mode]] = [(0, "plain")]
-        kinds += [(2, "mtp")] if loaded.head is not None else []
-        kinds += [(2, "draft_model")] if loaded.draft_model is not None else []
+        kinds += [(1, "mtp"), (2, "mtp")] if loaded.head is not None else []
+        kinds += [(1, "draft_model"), (2, "draft_model")] if loaded.draft_model is not None else []
         for depth, mode in kinds:
+            rounds: list[RoundStats] = []
             task = Task(
                 prompt=[0] * 8,
                 turn_end=0,
@@ -322,9 +343,11 @@ class _Engine:
                 Silence(),
                 Counters(),
                 on_prefill=lambda done, total, reused: None,
-                on_round=lambda stats: None,
+                on_round=rounds.append,
                 cancelled=self._closing,
             )
+            timed = [stats.ms for stats in rounds[COLD_ROUNDS:] if stats.drafted == depth]
+            self._warm_rounds.setdefault(mode, []).extend((depth, ms) for ms in timed)
 
     def generate(self, request: Request) -> None:
         from engine.policy import decide
@@ -338,11 +361,16 @@ class _Engine:
         try:
             if self._model is None or self._text is None:
                 raise _no_model(kept="Your message is kept.")
-            decision = decide(self._device, self._model.capability, request.mtp, request.kv)
+            decision = decide(
+                *(self._device, self._model.capability, request.mtp, request.kv),
+                evidence=self._evidence,
+                power=self._power_now(),
+            )
             self._mx.reset_peak_memory()
             writer = ReplyWriter(
                 *(request, self._model, self._text, decision, self._emit, self._limit(request), stopped),
                 comparer=self._comparers.setdefault(request.chat, Comparer()),
+                depths=self._depth(decision),
             )
             conversation = self._conversation(request.chat)
             self._make_room(conversation, request, writer.prompt_tokens)
@@ -359,6 +387,27 @@ class _Engine:
                 raise
         finally:
             self._stopped.discard(request.id)
+
+    def _power_now(self) -> Power:
+        from engine.device import power_now
+
+        if time.monotonic() - self._power_at > POWER_S:  # asking takes macOS some hundredths of a second
+            self._power, self._power_at = power_now(), time.monotonic()
+        return self._power
+
+    def _depth(self, decision: Decision) -> AutoDepth | None:
+        """What chooses the depth for the drafter of this decision; it goes on learning from reply to reply."""
+        from engine.policy import new_depth
+
+        if not decision.adaptive or self._model is None:
+            return None
+        if decision.mode not in self._depths:
+            drafter: DrafterWish = "draft_model" if decision.mode == "draft_model" else "mtp"
+            self._depths[decision.mode] = new_depth(self._device, self._model.capability, drafter, self._evidence)
+            for mode in ("plain", decision.mode):
+                for depth, ms in self._warm_rounds.get(mode, ()):
+                    self._depths[decision.mode].costs.add(depth, ms)
+        return self._depths[decision.mode]
 
     def _limit(self, request: Request) -> ContextLimit:
         """The tightest of what the model holds, what the memory holds beside it, and what the user set."""
@@ -491,6 +540,8 @@ class _Engine:
             self._emit(ChatMemory(0, 0, self._conversations.budget))
         self._comparers.clear()
         self._totals = NOTHING_YET
-        self._model = self._text = self._info = None
+        self._model = self._text = self._info = self._evidence = None
+        self._depths.clear()
+        self._warm_rounds.clear()
         gc.collect()  # modules refer to themselves: left to chance, two models would be in memory at a time
         self._mx.clear_cache()

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from engine.decode.conversation import MARK_BYTES, Conversation
+from engine.decode.depth import AutoDepth
 from engine.decode.draft import HistoryDrafter, MtpChain
 from engine.decode.draft_model import DraftModel
 from engine.decode.loop import Outcome, Task, generate
@@ -130,9 +131,11 @@ class ReplyWriter:
         limit: ContextLimit | None = None,
         cancelled: Callable[[], bool] = lambda: False,
         comparer: Comparer | None = None,
+        depths: AutoDepth | None = None,
     ) -> None:
         """`limit` is the most tokens there is room for, by default what the model holds. `comparer` is told of every
-        round: it is that of the conversation.
+        round: it is that of the conversation. `depths` chooses the depth of each round where the decision leaves it
+        open.
 
         Raises RequestError for sampling values out of range, for a KV quantisation that this model cannot read and for
         a conversation that does not fit, ModelError where the chat template fails.
@@ -166,7 +169,9 @@ class ReplyWriter:
             context=self._limit.tokens,
             kv=request.kv,
             lookup=decision.lookup,
+            depths=depths if decision.adaptive else None,
         )
+        self._depths = depths
         if request.kv is not None:
             require_quantisable(model.target, request.kv, model.capability.quantised_kv)
         comparer = comparer or Comparer()
@@ -181,6 +186,8 @@ class ReplyWriter:
         if cancelled():  # before its turn came
             return self.so_far("cancelled")
         conversation.make_drafter = drafter_maker(self._model, self._decision.mode)
+        if self._depths is not None:
+            self._depths.begin(self._decision.least, self._decision.depth)
         try:
             outcome = generate(
                 conversation,

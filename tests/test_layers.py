@@ -61,8 +61,9 @@ ENGINE = {
         *("engine.types", "engine.errors", "engine.device", "engine.telemetry"),
         *("engine.decode", "engine.model", "engine.library", "engine.measure"),
     ),
+    "engine.chips": ("engine.types", "engine.errors", "engine.device"),
     "engine.policy": (
-        *("engine.types", "engine.errors", "engine.device", "engine.telemetry"),
+        *("engine.types", "engine.errors", "engine.device", "engine.chips", "engine.evidence", "engine.telemetry"),
         *("engine.decode.depth", "engine.model.capability", "engine.model.refusals", "engine.measure"),
     ),
     "engine.trials": ("engine.types", "engine.errors", "engine.model.refusals"),

@@ -491,7 +491,9 @@ class ChatView(QWidget):
         elif state == State.WRITING and writing is not None:
             decision = writing.decision
             ahead = decision is not None and decision.mode == "mtp"
-            words = f"Writing, reading {decision.depth} ahead" if ahead and decision else "Writing"
+            words = "Writing"
+            if ahead and decision:
+                words = "Writing, reading ahead" if decision.adaptive else f"Writing, reading {decision.depth} ahead"
             self.status.show_status(words, key, dot="accent" if ahead else "text3")
         elif state == State.STOPPING:
             self.status.show_status("Stopping…", dot="text3")

@@ -275,7 +275,7 @@ class SpeedPanel(QWidget):
         decision = log.decision
         drafting = snapshot is not None and decision is not None and decision.mode != "plain"
         counts = snapshot.by_position if snapshot is not None and drafting else ()
-        depth = decision.depth if decision is not None else 0
+        depth = 0 if decision is None or snapshot is None else snapshot.depth if decision.adaptive else decision.depth
         for place, draft in enumerate(self.drafts):
             measured = place < len(counts) and counts[place].evaluated > 0
             draft.setVisible(measured)
@@ -329,13 +329,11 @@ class SpeedPanel(QWidget):
         if (
             running is not None
             and coming is not None
-            and (running.mode, running.depth)
-            != (
-                coming.mode,
-                coming.depth,
-            )
+            and (running.mode, running.depth, running.adaptive) != (coming.mode, coming.depth, coming.adaptive)
         ):
-            after = f"MTP on, depth {coming.depth}" if coming.mode == "mtp" else "MTP off"
+            after = (
+                f"MTP on, depth {'auto' if coming.adaptive else coming.depth}" if coming.mode == "mtp" else "MTP off"
+            )
             then = f"From your next message: {after}."
         info = self._session.info
         device = info.device.name if info is not None else ""

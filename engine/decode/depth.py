@@ -22,7 +22,7 @@ from engine.types import MAX_DEPTH, PositionCount, RoundStats
 PLAIN_FIRST, PLAIN_AGAIN = 3, 2
 """Plain rounds on end that make a measurement, for a new model and later on. The first of them is not pipelined yet
 and does not count."""
-PLAIN_GAP = 64
+PLAIN_GAP = 32
 """Tokens until plain rounds are measured again while drafting pays; doubled each time, up to `LAST_GAP`."""
 FIRST_GAP, LAST_GAP = 32, 512
 """Tokens between two tries of a depth that is not in use: at first, and after several in vain."""
@@ -66,8 +66,8 @@ class Depth(Protocol):
         """Drafts for the next round, 0 to `most`. May be asked for one round more than was observed yet."""
         ...
 
-    def observe(self, stats: RoundStats, *, pipelined: bool) -> None:
-        """Learn from a round that has been read; `pipelined` if it was launched before the one ahead was read."""
+    def observe(self, stats: RoundStats) -> None:
+        """Learn from a round that has been read."""
         ...
 
 
@@ -80,7 +80,7 @@ class FixedDepth:
     def choose(self, most: int) -> int:
         return min(self._depth, most)
 
-    def observe(self, stats: RoundStats, *, pipelined: bool) -> None:
+    def observe(self, stats: RoundStats) -> None:
         pass
 
 
@@ -232,13 +232,16 @@ class AutoDepth:
 
     # ------------------------------------------------------------ learning
 
-    def observe(self, stats: RoundStats, *, pipelined: bool) -> None:
+    def observe(self, stats: RoundStats) -> None:
         """Learn from a round. See `Depth`."""
         depth = stats.drafted
         self._tokens += stats.emitted
+        if stats.drafter == "prompt_lookup":  # others' drafts say nothing of this drafter's
+            self._behind = min(self._behind + stats.emitted, MOST_BEHIND)
+            return
         if depth == 0:
             self._behind = min(self._behind + 1, MOST_BEHIND)
-            if pipelined:
+            if stats.pipelined:
                 self.costs.add(0, stats.ms)
             return
         if self._behind > CATCH_UP:

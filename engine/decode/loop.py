@@ -11,6 +11,7 @@ import mlx.core as mx
 
 from engine.decode.cache import KV_STEP
 from engine.decode.conversation import Conversation
+from engine.decode.depth import Depth, FixedDepth
 from engine.decode.draft import Target
 from engine.decode.lookup import with_lookup
 from engine.decode.quantised import quantise
@@ -41,14 +42,6 @@ class Output(Protocol):
 
     def hand_out(self) -> None:
         """Turn what was scanned into text. Called while the next round is already running."""
-        ...
-
-
-class Depth(Protocol):
-    """Says how many drafts each round makes."""
-
-    def choose(self, most: int) -> int:
-        """Drafts for the next round, 0 to `most`. May be asked for one round more than was read yet."""
         ...
 
 
@@ -307,19 +300,25 @@ def _rounds(
         output.hand_out()
         return
 
-    def drafts(unread: int = 0) -> int:
-        """How many drafts the round holds that comes after the `unread` tokens of the running one."""
+    depths = task.depths or FixedDepth(task.depth)
+
+    def asked(unread: int = 0) -> int:
+        """The depth of the round that comes after the `unread` tokens of the running one."""
         room = _room(task, rules.remaining - unread, decoder.lengths[0] + unread)
-        depth = task.depth if task.depths is None else task.depths.choose(room)
-        return decoder.ahead(depth, room, unread)
+        return depths.choose(room) if room > 0 else 0
+
+    def drafts(depth: int, unread: int = 0) -> int:
+        """How many drafts there are for that round when `depth` was asked for."""
+        return decoder.ahead(depth, _room(task, rules.remaining - unread, decoder.lengths[0] + unread), unread)
 
     at = time.perf_counter()
-    running = decoder.launch(drafts())
+    depth, pipelined = asked(), False
+    running = decoder.launch(drafts(depth))
     output.hand_out()
     while True:
-        # Where nobody has a draft for what comes after the running step, a plain step follows before it is read.
-        pipelined = running.depth == 0 and rules.remaining > 1 and drafts(unread=1) == 0
-        behind = decoder.launch_behind(running) if pipelined else None
+        # Where nobody has a draft for what comes after a plain step, the next one follows before it is read.
+        early = asked(unread=1) if running.depth == 0 and rules.remaining > 1 else None
+        behind = decoder.launch_behind(running) if early is not None and drafts(early, unread=1) == 0 else None
         verdict = decoder.read(running)[0]
         now = time.perf_counter()
         kept = rules.keep(verdict.tokens)
@@ -330,14 +329,18 @@ def _rounds(
             draft_build_ms=running.draft_build_ms,
             check_build_ms=running.check_build_ms,
             wait_ms=running.wait_ms,
+            depth=depth,
+            pipelined=pipelined,
         )
         at = now
+        depths.observe(stats)
         if behind is None:
             decoder.commit(running, [kept])
         if cancelled() and not rules.ended():
             rules.end("cancelled")
         if not rules.ended():
-            running = behind or decoder.launch(drafts())
+            depth, pipelined = asked() if early is None else early, behind is not None
+            running = behind or decoder.launch(drafts(depth))
         elif behind is not None:
             decoder.abandon(behind)
         # Whatever is done with the tokens is done while the next round runs.

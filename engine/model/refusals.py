@@ -22,6 +22,7 @@ class RefusalCode(StrEnum):
     # The user's choice, and what the policy finds where MTP could run.
     DISABLED_BY_USER = "disabled_by_user", "You turned MTP off."
     DEVICE_POLICY = "device_policy", "On this chip checking several words at once does not pay."
+    MEASURED_SLOWER = "measured_slower", "Measured on this computer, MTP does not make this model faster."
     LOW_ACCEPTANCE = "low_acceptance", "Too few drafts of this MTP head were accepted when it was tried."
     UNVALIDATED_SIDECAR = (
         "unvalidated_sidecar",

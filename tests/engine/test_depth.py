@@ -37,8 +37,8 @@ class Chat:
         ms = self.costs[running]
         self.tokens += accepted + 1
         self.ms += ms
-        stats = RoundStats(running, min(accepted + 1, running), accepted, accepted + 1, ms)
-        self.depth.observe(stats, pipelined=self._pipelined)
+        stats = RoundStats(running, min(accepted + 1, running), accepted, accepted + 1, ms, pipelined=self._pipelined)
+        self.depth.observe(stats)
         self._pipelined = running == 0 and self._coming == 0
         return running
 

@@ -4,8 +4,20 @@ import platform
 
 import pytest
 
-from engine.device import clean_name, generation_of, is_apple, parse_cpuinfo, probe
-from engine.types import Device
+from engine.device import (
+    clean_name,
+    core_counts,
+    generation_of,
+    is_apple,
+    parse_cpuinfo,
+    parse_low_power,
+    parse_sysctl,
+    parse_thermal,
+    power_now,
+    probe,
+    variant_of,
+)
+from engine.types import Device, Power
 
 
 @pytest.mark.parametrize(
@@ -90,3 +102,111 @@ def test_where_mlx_was_not_asked_it_computes_on_the_gpu_of_an_apple_chip_alone()
     apple = platform.system() == "Darwin" and platform.machine() == "arm64"
     assert probe().gpu == apple
     assert not probe("").gpu
+
+
+@pytest.mark.parametrize(
+    ("architecture", "name", "variant"),
+    [
+        ("applegpu_g14s", "Apple M2 Pro", "Pro"),
+        ("applegpu_g14s", "Apple M2 Max", "Max"),
+        ("applegpu_g13d", "Apple M1 Ultra", "Ultra"),
+        ("applegpu_g16g", "Apple M4", "base"),
+        ("applegpu_g15d", "Apple processor", "Ultra"),
+        ("applegpu_g13c", "", "Max"),
+        ("applegpu_g17g", "", "base"),
+        ("applegpu_g17s", "", ""),  # a Pro or a Max
+        ("applegpu_g21z", "Apple M9 Giga", ""),
+        ("x86_64", "Intel Core i9-9980HK", ""),
+        ("", "", ""),
+    ],
+)
+def test_the_variant_comes_from_the_name_else_from_the_architectures_last_letter(
+    architecture: str, name: str, variant: str
+) -> None:
+    assert variant_of(architecture, name) == variant
+
+
+M2_PRO_SYSCTL = """machdep.cpu.brand_string: Apple M2 Pro
+hw.perflevel0.physicalcpu: 8
+hw.perflevel1.physicalcpu: 4
+"""
+
+
+def test_cores_are_counted_by_performance_level() -> None:
+    answers = parse_sysctl(M2_PRO_SYSCTL)
+    assert answers["machdep.cpu.brand_string"] == "Apple M2 Pro"
+    assert core_counts(answers) == (8, 4)
+    assert core_counts(parse_sysctl("hw.perflevel0.physicalcpu: 12\n")) == (12, 0)
+    assert core_counts(parse_sysctl("machdep.cpu.brand_string: Intel(R) Core(TM) i7-8850H CPU @ 2.60GHz\n")) == (
+        None,
+        None,
+    )
+    assert core_counts({"hw.perflevel0.physicalcpu": "many"}) == (None, None)
+
+
+PMSET_LOW = """System-wide power settings:
+Currently in use:
+ standby              1
+ lowpowermode         1
+ displaysleep         10 (display sleep prevented by Terminal)
+"""
+PMSET_AUTOMATIC = """Currently in use:
+ powermode            0
+ hibernatemode        3
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "low"),
+    [
+        (PMSET_LOW, True),
+        (PMSET_LOW.replace("lowpowermode         1", "lowpowermode         0"), False),
+        (PMSET_AUTOMATIC, False),
+        (PMSET_AUTOMATIC.replace("powermode            0", "powermode            1"), True),
+        (PMSET_AUTOMATIC.replace("powermode            0", "powermode            2"), False),  # high power
+        ("Currently in use:\n sleep 1\n", None),
+        ("", None),
+    ],
+)
+def test_low_power_mode_is_read_from_the_settings_in_use(text: str, low: bool | None) -> None:
+    assert parse_low_power(text) is low
+
+
+COOL = """Note: No thermal warning level has been recorded
+Note: No performance warning level has been recorded
+Note: No CPU power status has been recorded
+"""
+HELD_BACK = """2026-11-29 12:00:00 +0100 CPU Power notify
+\tCPU_Scheduler_Limit \t= 100
+\tCPU_Available_CPUs \t= 8
+\tCPU_Speed_Limit \t= 62
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "hot"),
+    [
+        (COOL, False),
+        (HELD_BACK, True),
+        (HELD_BACK.replace("62", "100"), False),
+        ("Thermal Warning Level = 2\nPerformance Warning Level = 0\n", True),
+        ("Thermal Warning Level = 0\n", False),
+        ("", None),
+        ("pmset: unknown command\n", None),
+    ],
+)
+def test_heat_is_what_the_system_warns_of_or_holds_the_processor_back_for(text: str, hot: bool | None) -> None:
+    assert parse_thermal(text) is hot
+
+
+def test_power_is_spared_in_heat_and_on_battery_in_low_power_mode() -> None:
+    assert Power(hot=True).spare
+    assert Power(on_battery=True, low_power_mode=True).spare
+    assert not Power(on_battery=False, low_power_mode=True).spare
+    assert not Power().spare
+
+
+def test_what_this_system_does_not_tell_is_none() -> None:
+    power = power_now()
+    if platform.system() != "Darwin":
+        assert (power.low_power_mode, power.hot) == (None, None)

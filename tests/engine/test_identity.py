@@ -4,6 +4,7 @@ Runs on the CPU in float32, where one row and several rows round alike or nearly
 where the two contested tokens lay within `TIE` of each other, it is printed, and there may be one in 10,000 tokens.
 """
 
+import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -15,6 +16,7 @@ from mlx_lm import load as stock_load
 from mlx_lm.generate import generate_step
 
 from engine.decode.conversation import Conversation
+from engine.decode.depth import AutoDepth, Depth
 from engine.decode.draft import MtpChain
 from engine.decode.loop import Task, generate
 from engine.decode.sample import NOTHING, Chooser, Noise
@@ -130,6 +132,7 @@ class Writer:
         stop_after: int | None = None,
         cancelled: Callable[[], bool] = lambda: False,
         kv: KVQuantisation | None = None,
+        depths: Depth | None = None,
     ) -> Text:
         rounds: list[RoundStats] = []
         outcome = generate(
@@ -144,6 +147,7 @@ class Writer:
                 max_tokens=max_tokens,
                 context=self.model.capability.context,
                 kv=kv,
+                depths=depths,
             ),
             Script(stop_after),
             Counters(),
@@ -232,6 +236,41 @@ def test_every_setting_and_every_depth_is_tried() -> None:
 def test_e21_every_token_is_plain_decodings(writer: Writer, setting: str, depth: int) -> None:
     assert len(writer.written(setting, depth).tokens) == LENGTH
     tie(writer, setting, depth)
+
+
+class AnyDepth:
+    """Another depth for every round, plain ones in runs among them."""
+
+    def __init__(self, seed: int) -> None:
+        self._draw = random.Random(seed)
+        self._left = 0
+
+    def choose(self, most: int) -> int:
+        self._left -= 1
+        if self._left < 0 and self._draw.random() < 0.3:
+            self._left = self._draw.randrange(6)
+        return 0 if self._left >= 0 else min(self._draw.randint(1, MAX_DEPTH), most)
+
+    def observe(self, stats: RoundStats) -> None:
+        assert stats.drafted <= stats.depth
+
+
+@each_constructed
+@pytest.mark.parametrize("setting", ["greedy", "T 0.7, all"])
+@pytest.mark.parametrize("chosen", ["by chance", "by what pays"])
+def test_e21_a_depth_that_changes_from_round_to_round_changes_no_token(
+    writer: Writer, setting: str, chosen: str
+) -> None:
+    depths = AnyDepth(3) if chosen == "by chance" else AutoDepth()
+    text = writer.write(MAX_DEPTH, SETTINGS[setting], depths=depths)
+    plain = writer.written(setting, 0).tokens
+    at = first_difference(plain, text.tokens)
+    if at is not None:
+        assert writer.gap(setting, writer.prompt + plain[:at], plain[at], text.tokens[at]) < TIE
+    used = {stats.drafted for stats in text.rounds}
+    assert {0, 1} <= used
+    assert chosen == "by what pays" or used == {0, 1, 2, 3, 4, 5}
+    assert any(stats.pipelined for stats in text.rounds)
 
 
 def test_ties_are_rare_among_thousands_of_tokens(writer_of: Callable[[str], Writer]) -> None:

@@ -5,19 +5,26 @@ from dataclasses import replace
 
 import pytest
 
-from engine.policy import AUTO_DEPTH, CHIPS, LEAST_DRAFTS, chip_rows, decide, verdict, weights_of
+from engine.chips import CHIPS, bandwidth_of, chip_rows, chips, weights_of
+from engine.policy import LEAST_DRAFTS, decide, new_depth, verdict
 from engine.types import (
+    MAX_DEPTH,
     Capability,
+    DepthEvidence,
     Device,
     DrafterWish,
     DraftModelInfo,
+    Evidence,
     HeadInfo,
     HeadOrigin,
     KVQuantisation,
     MtpWish,
     Override,
     PositionCount,
+    Power,
+    PromptEvidence,
     Refusal,
+    Timing,
 )
 
 LINUX = Device("AMD EPYC 7763", None, 64 << 30, None, False, "Linux")
@@ -70,18 +77,15 @@ def test_dp01_auto_is_off_on_m1_and_m2(name: str, generation: int, quantisation:
     assert decision.sentence.startswith(f"Off: {name} is compute-bound for {quantisation} weights; ")
     assert decision.receipt.refusal is not None
     assert decision.receipt.refusal.code == "device_policy"
-    assert decision.receipt.hardware_gate == {
-        "device": name,
-        "generation": generation,
-        "rule": "compute_bound",
-        "allows": False,
-    }
+    gate = decision.receipt.hardware_gate
+    assert (gate["device"], gate["generation"]) == (name, generation)
+    assert (gate["rule"], gate["allows"]) == ("compute_bound", False)
 
 
 @pytest.mark.parametrize("generation", [15, 16, 17, 21])
 def test_dp01_auto_is_on_from_m3(generation: int) -> None:
     decision = decide(mac(f"Apple M{generation - 12}", generation), ABLE, MtpWish())
-    assert (decision.mode, decision.depth, decision.against_advice) == ("mtp", AUTO_DEPTH, False)
+    assert (decision.mode, decision.depth, decision.against_advice) == ("mtp", MAX_DEPTH, False)
     assert decision.sentence.startswith("On: ")
     assert decision.receipt.refusal is None
 
@@ -114,7 +118,7 @@ def test_an_apple_chip_of_no_known_generation_is_on_for_trial() -> None:
 
 def test_the_users_on_beats_the_chip_and_says_so_without_figures() -> None:
     decision = decide(M2_PRO, ABLE, MtpWish("on"))
-    assert (decision.mode, decision.depth, decision.against_advice) == ("mtp", AUTO_DEPTH, True)
+    assert (decision.mode, decision.depth, decision.against_advice) == ("mtp", MAX_DEPTH, True)
     assert decision.sentence.startswith("On because you asked: Apple M2 Pro is compute-bound")
     assert "1.7" not in decision.sentence
     assert decision.receipt.refusal is None
@@ -148,7 +152,7 @@ def test_what_the_model_cannot_do_no_wish_can_change(device: Device, wish: MtpWi
 @pytest.mark.parametrize(
     ("wished", "most", "depth", "source"),
     [
-        (None, 5, AUTO_DEPTH, "auto"),
+        (None, 5, MAX_DEPTH, "auto"),
         (None, 1, 1, "auto"),
         (1, 5, 1, "fixed"),
         (5, 5, 5, "fixed"),
@@ -231,6 +235,124 @@ def test_a_sidecar_that_passed_its_trial_is_trusted() -> None:
     assert decide(M4, with_trial("unproven", PositionCount(14, 11)), MtpWish()).mode == "mtp"
 
 
+# ---------------------------------------------------------------- what was measured on this computer
+
+
+def measured(**gains: float) -> Evidence:
+    """A measurement in which two drafts a round were so many times as fast as plain decoding, by class of prompt, and
+    one draft a tenth less."""
+
+    def timing(ms: float) -> Timing:
+        return Timing(ms, 0.9 * ms, 1.1 * ms)
+
+    def depth(count: int, gain: float) -> DepthEvidence:
+        return DepthEvidence(count, timing(20 / gain), timing(20 + 4 * count), (PositionCount(50, 40),) * count)
+
+    prompts = tuple(
+        PromptEvidence(kind.replace("_", " "), 256, timing(20.0), (depth(1, 0.9 * gain), depth(2, gain)))
+        for kind, gain in gains.items()
+    )
+    head = ABLE.head
+    assert head is not None
+    return Evidence(ABLE.fingerprint, head.fingerprint, M2_PRO.name, (("mlx", "0.32.4"),), "2026-11-29", prompts)
+
+
+def test_dp02_what_was_measured_beats_the_chip_table_both_ways() -> None:
+    on = decide(M2_PRO, ABLE, MtpWish(), evidence=measured(code=1.4, prose=1.2))
+    assert (on.mode, on.against_advice) == ("mtp", False)
+    assert on.sentence == (
+        "On: measured on this computer (code and prose; 2026-11-29), 2 drafts a round made it 1.29 times as fast as "
+        "plain decoding."
+    )
+    off = decide(M4, ABLE, MtpWish(), evidence=measured(code=0.9, prose=0.8, long_context=1.0))
+    assert off.mode == "plain"
+    assert off.sentence == (
+        "Off: measured on this computer (code, prose and long context; 2026-11-29), MTP reached 0.89 of the plain "
+        "speed at best."
+    )
+    assert off.receipt.refusal is not None
+    assert off.receipt.refusal.code == "measured_slower"
+    assert off.receipt.hardware_gate["rule"] == "measured"
+    assert off.receipt.evidence == {
+        "date": "2026-11-29",
+        "prompts": ["code", "prose", "long context"],
+        "best_depth": 2,
+        "speedup": pytest.approx(0.892, abs=0.001),
+    }
+
+
+def test_dp05_one_kind_of_text_decides_nothing() -> None:
+    assert decide(M2_PRO, ABLE, MtpWish(), evidence=measured(code=1.9)).mode == "plain"
+    assert decide(M4, ABLE, MtpWish(), evidence=measured(prose=0.5)).mode == "mtp"
+    assert decide(M4, ABLE, MtpWish(), evidence=measured(code=0.9, prose=0.3)).mode == "plain"
+
+
+def test_a_bad_trial_of_the_head_beats_what_was_measured() -> None:
+    bad = with_trial("embedded", PositionCount(40, 1))
+    assert decide(M4, bad, MtpWish(), evidence=measured(code=1.4, prose=1.2)).mode == "plain"
+
+
+def test_the_override_beats_what_was_measured_and_the_receipt_keeps_what_auto_would_do() -> None:
+    slower = measured(code=0.9, prose=0.8)
+    decision = decide(M4, ABLE, MtpWish("on", 3), evidence=slower)
+    assert (decision.mode, decision.depth, decision.against_advice) == ("mtp", 3, True)
+    assert decision.sentence.startswith("On because you asked: measured on this computer (code and prose")
+    assert decision.receipt.auto is not None
+    assert decision.receipt.auto["mode"] == "plain"
+    assert decision.receipt.auto["sentence"] == decide(M4, ABLE, MtpWish(), evidence=slower).sentence
+    off = decide(M4, ABLE, MtpWish("off"))
+    assert off.receipt.auto is not None
+    assert (off.mode, off.receipt.auto["mode"]) == ("plain", "mtp")
+
+
+# ---------------------------------------------------------------- power and warmth
+
+
+@pytest.mark.parametrize(
+    ("power", "why"),
+    [
+        (Power(on_battery=True, low_power_mode=True), "Low Power Mode is on"),
+        (Power(hot=True), "this Mac is too hot"),
+    ],
+)
+def test_auto_checks_fewer_rows_on_little_power_and_in_heat_and_says_so(power: Power, why: str) -> None:
+    decision = decide(M4, ABLE, MtpWish(), power=power)
+    assert (decision.mode, decision.depth) == ("mtp", 1)
+    assert decision.sentence.endswith(f" Since {why}, it reads only one word ahead.")
+    assert decision.receipt.resolved["depth"] == 1
+    assert decision.receipt.power is not None
+    assert decide(M4, ABLE, MtpWish("auto", 3), power=power).depth == 3, "a depth that was asked for stays"
+
+
+@pytest.mark.parametrize("power", [Power(), Power(on_battery=True), Power(on_battery=False, low_power_mode=True)])
+def test_a_battery_alone_changes_nothing(power: Power) -> None:
+    assert decide(M4, ABLE, MtpWish(), power=power) == decide(M4, ABLE, MtpWish())
+
+
+# ---------------------------------------------------------------- who chooses the depth
+
+
+@pytest.mark.parametrize(
+    ("wish", "adaptive", "least", "most"),
+    [
+        (MtpWish(), True, 0, 5),
+        (MtpWish("on"), True, 1, 5),
+        (MtpWish("on", 3), False, 0, 3),
+        (MtpWish("auto", 2), False, 0, 2),
+    ],
+)
+def test_auto_may_go_back_to_plain_rounds_and_on_may_not(wish: MtpWish, adaptive: bool, least: int, most: int) -> None:
+    decision = decide(M4, ABLE, wish)
+    assert (decision.adaptive, decision.least, decision.depth) == (adaptive, least, most)
+
+
+def test_the_choice_of_a_depth_starts_from_what_was_measured_else_from_the_chip_table() -> None:
+    table = new_depth(M4, ABLE, "mtp", None)
+    assert table.costs.in_plain_steps[1] == pytest.approx(1.04 + 0.15)
+    found = new_depth(M4, ABLE, "mtp", measured(code=1.4, prose=1.2))
+    assert found.costs.in_plain_steps[:4] == pytest.approx((1.0, 1.2, 1.4, 1.6))
+
+
 # ---------------------------------------------------------------- the receipt
 
 
@@ -259,10 +381,27 @@ def test_the_receipt_is_complete_json() -> None:
             "cache_kinds": ["recurrent", "kv"],
             "quantised_kv": True,
         },
-        "hardware_gate": {"device": "Apple M4", "generation": 16, "rule": "bandwidth_bound", "allows": True},
+        "hardware_gate": {
+            "device": "Apple M4",
+            "generation": 16,
+            "variant": "",
+            "bandwidth": 120_000_000_000,
+            "rule": "bandwidth_bound",
+            "allows": True,
+        },
         "exactness": "token_identical_up_to_ties",
         "depth_source": "fixed",
         "refusal": None,
+        "auto": {
+            "mode": "mtp",
+            "depth": 5,
+            "sentence": (
+                "On: Apple M4 is bandwidth-bound for 4-bit weights; checking a few words at once costs little more "
+                "than writing one."
+            ),
+        },
+        "evidence": None,
+        "power": None,
     }
 
 
@@ -287,9 +426,24 @@ def test_the_receipt_of_a_plain_reply_says_why() -> None:
 
 
 def test_every_row_of_the_chip_table_says_where_it_comes_from() -> None:
-    rows = chip_rows(CHIPS)
-    assert rows
-    assert all(row.source for row in rows)
+    assert chip_rows(CHIPS)
+    assert chips(CHIPS)
+    assert all(row.source for row in (*chip_rows(CHIPS), *chips(CHIPS)))
+
+
+def test_every_chip_up_to_m5_has_its_bandwidth() -> None:
+    names = {chip.name for chip in chips()}
+    for number in range(1, 6):
+        assert {f"Apple M{number}", f"Apple M{number} Pro", f"Apple M{number} Max"} <= names
+    assert {"Apple M1 Ultra", "Apple M2 Ultra", "Apple M3 Ultra"} <= names
+    assert bandwidth_of(mac("Apple M4 Max", 16)) == 546 * 10**9
+    assert bandwidth_of(mac("Apple M9 Max", 21)) is None
+
+
+def test_on_m1_and_m2_the_fp_modes_are_on_as_a_trial() -> None:
+    decision = decide(M2_PRO, replace(ABLE, quantisation="mxfp4"), MtpWish())
+    assert decision.receipt.hardware_gate["rule"] == "measure_first"
+    assert decision.sentence.endswith("so MTP is on as a trial.")
 
 
 def test_every_known_generation_and_storage_has_a_row() -> None:
@@ -348,7 +502,7 @@ def test_mixed_is_lookup_alone_where_mtp_would_be_off_and_the_receipt_says_why(
 def test_a_draft_model_is_judged_as_a_head_is_and_named_in_the_receipt() -> None:
     able = replace(HEADLESS, draft_model=DRAFT)
     decision = decide(M4, able, MtpWish(drafter="draft_model"))
-    assert (decision.mode, decision.depth, decision.against_advice) == ("draft_model", AUTO_DEPTH, False)
+    assert (decision.mode, decision.depth, decision.against_advice) == ("draft_model", MAX_DEPTH, False)
     assert decision.sentence == "On: the draft model Small reads ahead."
     assert decision.receipt.refusal is None
     assert decision.receipt.resolved["draft_model"] == {

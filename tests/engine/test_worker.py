@@ -103,7 +103,7 @@ def test_a_model_loads_with_progress_and_a_reply_streams_in_order(worker: Worker
     assert isinstance(loading[0], Ready)
     fractions = [event.fraction for event in loading if isinstance(event, LoadProgress)]
     assert fractions == sorted(fractions)
-    worker.generate(request(1))
+    worker.generate(request(1, mtp=MtpWish("on", 2)))
     events = until(worker, Finished)
     assert isinstance(events[0], Started)
     assert isinstance(events[1], PrefillProgress)

@@ -102,7 +102,7 @@ def test_e08_a_rejection_at_any_position_changes_no_token(wrong: set[int]) -> No
     assert outcome.tokens == successors(2, 8) == output.shown
     assert_exact(conversation, (0, 1, 2), outcome.tokens)
     accepted = min(wrong, default=4) - 1
-    assert rounds[0] == RoundStats(3, min(accepted + 1, 3), accepted, accepted + 1, rounds[0].ms, "mtp_chain")
+    assert rounds[0] == RoundStats(3, min(accepted + 1, 3), accepted, accepted + 1, rounds[0].ms, "mtp_chain", depth=3)
 
 
 def test_e15_nothing_after_the_end_token_of_an_accepted_run_is_said_or_counted() -> None:
