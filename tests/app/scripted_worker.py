@@ -163,13 +163,16 @@ class ScriptedWorker:
         mtp = tokens_per_round > 1
         snapshot = Snapshot()
         for number in range(before + 1, before + rounds + 1):
-            stats = RoundStats(2 if mtp else 0, 2 if mtp else 0, tokens_per_round - 1, tokens_per_round, ms)
+            stats = RoundStats(
+                2 if mtp else 0, 2 if mtp else 0, tokens_per_round - 1, tokens_per_round, ms, depth=2 if mtp else 0
+            )
             self.comparer.add(stats, 100)
             tokens = 1 + number * tokens_per_round
             speed = tokens_per_round / ms * 1000.0
             snapshot = Snapshot(
                 tokens=tokens,
                 rounds=number,
+                depth=2 if mtp else 0,
                 drafted=2 * number if mtp else 0,
                 evaluated=2 * number if mtp else 0,
                 accepted=(tokens_per_round - 1) * number,
