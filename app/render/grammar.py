@@ -1,8 +1,7 @@
 """The Markdown that replies are written in: CommonMark with tables, strikethrough and maths, and no HTML.
 
 Two parsers over one grammar: `blocks` reads only where blocks begin, `tokens` reads everything. Text that looks
-like HTML is text. Maths is not typeset here; it is only kept from being taken for emphasis or escapes, so that
-its source stays readable.
+like HTML is text. Maths is only told apart here, delimiters and all; `maths` typesets it.
 """
 
 from __future__ import annotations
@@ -13,6 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from markdown_it import MarkdownIt
+from markdown_it.rules_block import StateBlock
+from markdown_it.rules_block.reference import reference
 from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
 
@@ -24,14 +25,16 @@ References = dict[str, Any]
 _BARE_URL = re.compile(r"https?://[^\s<>\"'`|]+[^\s<>\"'`|.,;:!?)\]}*_]")
 _TASK = re.compile(r"\[([ xX])\][ \t]+")
 
-# A dollar is a price unless the text between two of them touches both, holds a sign of maths and no digit follows.
+# A dollar is a price or the name of a variable unless the text between two of them touches both, no digit follows, and
+# it holds a sign of maths or is too short and odd to be anything else.
 _MATHS = (
     re.compile(r"\\\((?P<body>.+?)\\\)", re.DOTALL),
     re.compile(r"\\\[(?P<body>.+?)\\\]", re.DOTALL),
     re.compile(r"\$\$(?P<body>.+?)\$\$", re.DOTALL),
-    re.compile(r"\$(?=[^\s$])(?P<body>[^$\n]*[\\^_=+{][^$\n]*?)(?<=\S)\$(?!\d)"),
-    re.compile(r"\$(?P<body>[A-Za-z])\$(?!\d)"),
+    re.compile(r"\$(?=[^\s$])(?P<body>[^$\n]*[\\^_=+{][^$\n]*?)(?<=[^\s\\])\$(?!\d)"),
+    re.compile(r"(?<![\w$])\$(?=[^\s\d$])(?P<body>(?:(?![A-Za-z]{4})[^$\n]){1,60}?)(?<=[^\s\\])\$(?![\w$])"),
 )
+_MATHS_BLOCK = {"$$": "$$", r"\[": r"\]"}
 
 
 @dataclass(frozen=True)
@@ -103,9 +106,50 @@ def _maths(state: StateInline, silent: bool) -> bool:
     return True
 
 
+def formula(source: str) -> tuple[str, bool]:
+    """The TeX between the delimiters of `source`, and whether it stands on a line of its own; "" for half a formula."""
+    for pattern, display in zip(_MATHS, (False, True, True, False, False), strict=True):
+        if match := pattern.fullmatch(source):
+            return match["body"].strip(), display
+    return "", True
+
+
+def _maths_block(state: StateBlock, start: int, end: int, silent: bool) -> bool:
+    """A formula between two lines of nothing but delimiters: without this its lines might be taken for lists.
+
+    A blank line ends it, and then it was none: what stands far below must not change what stands here. At the end of
+    the text it may still be on its way.
+    """
+    closing = _MATHS_BLOCK.get(_line(state, start))
+    if closing is None or state.is_code_block(start):
+        return False
+    line, indent = start + 1, min(state.blkIndent, state.sCount[start])
+    while line < end and not (text := _line(state, line)).endswith(closing):
+        if not text or state.sCount[line] < indent:
+            return False
+        line += 1
+    if not silent:
+        token = state.push("math_block", "", 0)
+        token.map = [start, min(line + 1, end)]
+        token.content = state.getLines(start, token.map[1], indent, False).strip()
+        state.line = token.map[1]
+    return True
+
+
+def _line(state: StateBlock, line: int) -> str:
+    return state.src[state.bMarks[line] + state.tShift[line] : state.eMarks[line]].rstrip()
+
+
+def _reference(state: StateBlock, start: int, end: int, silent: bool) -> bool:
+    """Link targets, but not footnotes: these are to be read."""
+    return not _line(state, start).startswith("[^") and reference(state, start, end, silent)
+
+
 def _grammar() -> MarkdownIt:
     parser = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
     parser.inline.ruler.before("escape", "maths", _maths)
+    parser.block.ruler.before("hr", "maths", _maths_block, {"alt": ["paragraph", "reference", "blockquote", "list"]})
+    parser.block.ruler.at("reference", _reference)
     # An address with a scheme that must not be opened is drawn as text by whoever draws it; it must not vanish here.
     parser.validateLink = lambda url: True  # type: ignore[method-assign]
     return parser

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from markdown_it.token import Token
-from PySide6.QtGui import QFont, QTextCharFormat, QTextCursor, QTextFormat
+from PySide6.QtGui import QFont, QTextBlockFormat, QTextCharFormat, QTextCursor, QTextFormat
 
-from app.render.grammar import with_bare_links
+from app.render import maths
+from app.render.grammar import formula, with_bare_links
 from app.render.links import may_open
 from app.theme import Theme
 
@@ -24,6 +25,8 @@ class Inline:
     def __init__(self, theme: Theme) -> None:
         self._theme = theme
         self._code = theme.font("inlinecode")
+        self.waits = False
+        """Whether a formula has been set as its source because it is being typeset."""
 
     def set(self, cursor: QTextCursor, children: Sequence[Token], text: QTextCharFormat) -> None:
         """Insert the children of an inline token, all of them on top of the format `text`.
@@ -37,7 +40,9 @@ class Inline:
                 case "text":
                     for piece, bare in [(token.content, target)] if target else with_bare_links(token.content):
                         cursor.insertText(piece, self._characters(text, marks, bare))
-                case "code_inline" | "math_inline":
+                case "math_inline":
+                    self._formula(cursor, token.content, self._characters(text, marks, target))
+                case "code_inline":
                     self._code_run(cursor, token.content, self._characters(text, [*marks, "code"], target))
                 case "softbreak":
                     cursor.insertText(" ", self._characters(text, marks, target))
@@ -59,6 +64,25 @@ class Inline:
                     marks.append(token.tag)
                 case "em_close" | "strong_close" | "s_close":
                     marks.remove(token.tag)
+
+    def _formula(self, cursor: QTextCursor, source: str, characters: QTextCharFormat) -> None:
+        """Insert a formula, or its source while it is being typeset and where it cannot be."""
+        tex, display = formula(source)
+        found = maths.find(tex, display)
+        if found is None:
+            self.waits = self.waits or maths.waits_for(tex, display)
+            code = QTextCharFormat(characters)
+            code.setFont(self._code)
+            code.setProperty(INLINE_CODE, True)
+            self._code_run(cursor, source, code)
+            return
+        style = maths.characters(characters, source, tex, display=False)
+        if not maths.fits_line(found):
+            style.setVerticalAlignment(QTextCharFormat.VerticalAlignment.AlignMiddle)
+            block = cursor.blockFormat()
+            block.setLineHeight(block.lineHeight(), QTextBlockFormat.LineHeightTypes.MinimumHeight.value)
+            cursor.setBlockFormat(block)
+        cursor.insertText(maths.OBJECT, style)
 
     def _code_run(self, cursor: QTextCursor, code: str, characters: QTextCharFormat) -> None:
         """Insert code with room before and behind it: the characters that end there are spaced."""

@@ -9,6 +9,7 @@ from PySide6.QtGui import QKeyEvent, QPalette, QTextOption, QWheelEvent
 from PySide6.QtWidgets import QFrame
 
 from app import theme
+from app.render.maths import OBJECT, with_sources
 
 if TYPE_CHECKING:  # to the type checker the mixin is the editor that it is mixed into
     from PySide6.QtWidgets import QTextEdit as _Editor
@@ -57,8 +58,14 @@ class PageText(_Editor):
     def createMimeDataFromSelection(self) -> QMimeData:
         """Plain text: the colours of a dark window have no place in another document."""
         data = QMimeData()
-        data.setText(self.textCursor().selection().toPlainText())
+        data.setText(self.selected_text())
         return data
+
+    def selected_text(self) -> str:
+        """What is selected, formulas as their source."""
+        cursor = self.textCursor()
+        text = cursor.selection().toPlainText()
+        return with_sources(text, self.document(), cursor.selectionStart()) if OBJECT in text else text
 
     def wheelEvent(self, event: QWheelEvent) -> None:
         event.ignore()

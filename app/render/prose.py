@@ -21,6 +21,7 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QSizePolicy, QTextBrowser, QWidget
 
 from app import theme
+from app.render import maths
 from app.render.buttons import CopyButton
 from app.render.grammar import References
 from app.render.inline import CODE_PADDING, INLINE_CODE, LINE_BREAK
@@ -45,9 +46,11 @@ class ProseView(PageText, QTextBrowser):
         self.setOpenLinks(False)
         self.anchorClicked.connect(self._follow)
         self.document().documentLayout().documentSizeChanged.connect(self._grow)
+        maths.register(self.document())
         self._blocks: list[str] = []
         self._places: list[Place] = []
         self._references: References = {}
+        self._first_waiting: int | None = None  # the first block with a formula that is being typeset
         self._code_positions: list[int] = []  # of code inside lists and quotes, each with a Copy button over it
         self.copy_buttons: list[CopyButton] = []
         self.setFixedHeight(1)  # until the text is laid out
@@ -92,14 +95,31 @@ class ProseView(PageText, QTextBrowser):
         cursor.beginEditBlock()
         self._cut(cursor, index)
         del self._places[index:]
-        for block in blocks[index:]:
+        waiting = self._first_waiting if self._first_waiting is not None and self._first_waiting < index else None
+        for number, block in enumerate(blocks[index:], index):
             self._places.append(place)
             place = self._setter.set(cursor, block, self._references, place)
+            if self._setter.waits and waiting is None:
+                waiting = number
         self._places.append(place)
         cursor.endEditBlock()
         self._blocks = blocks
+        self._wait_from(waiting)
         self._find_code(self._places[index].position)
         self._select(*selected)
+
+    def _wait_from(self, index: int | None) -> None:
+        """Hear of formulas that are being typeset, as long as there are any."""
+        ready = maths.signals().ready
+        if index is not None and self._first_waiting is None:
+            ready.connect(self._take_formulas)
+        elif index is None and self._first_waiting is not None:
+            ready.disconnect(self._take_formulas)
+        self._first_waiting = index
+
+    def _take_formulas(self) -> None:
+        if self._first_waiting is not None:
+            self._set_from(self._first_waiting, self._blocks)
 
     def _select(self, anchor: int, position: int) -> None:
         """Select again what was selected, also where the text has been set anew."""

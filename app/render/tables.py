@@ -53,8 +53,14 @@ class BookTable:
         self._heading.setFont(font)
         self._heading.setForeground(theme.colour("text2"))
 
+    @property
+    def waits(self) -> bool:
+        """Whether a formula of the table that was set last is being typeset."""
+        return self._inline.waits
+
     def set(self, cursor: QTextCursor, found: Sequence[Token], left: float, gap: float) -> None:
         """Insert the table at the cursor, `left` pixels in and `gap` below what is above it; the cursor ends behind."""
+        self._inline.waits = False
         rows = _rows(found)
         columns = len(rows[0])
         numeric = [

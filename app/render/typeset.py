@@ -15,7 +15,8 @@ from markdown_it.token import Token
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QFont, QTextBlockFormat, QTextCharFormat, QTextCursor, QTextFormat, QTextList, QTextListFormat
 
-from app.render.grammar import References, task, tokens
+from app.render import maths
+from app.render.grammar import References, formula, task, tokens
 from app.render.highlight import coloured
 from app.render.inline import LINE_BREAK, Inline
 from app.render.tables import BookTable
@@ -72,6 +73,8 @@ class Typesetter:
         self.scale = theme.text_scale
         self.indent = 24 * theme.text_scale
         """Pixels that one level of a list is moved in; the document's indent width."""
+        self.waits = False
+        """Whether the block that was set last has a formula that is shown as its source until it is typeset."""
         self._theme = theme
         self._inline = Inline(theme)
         self._table = BookTable(theme, theme.text_scale)
@@ -88,7 +91,9 @@ class Typesetter:
         self._begins_item = False
         self._ticked: bool | None = None
         cursor.setPosition(place.position)
+        self.waits = self._inline.waits = False
         self._blocks(tokens(block, references))
+        self.waits = self.waits or self._inline.waits or self._table.waits
         return Place(cursor.position(), self._fresh, self._above)
 
     def _blocks(self, found: Sequence[Token]) -> None:
@@ -100,6 +105,8 @@ class Typesetter:
                     self._heading(int(token.tag[1]), found[at + 1])
                 case "fence" | "code_block":
                     self._preformatted(token.content.removesuffix("\n"), next(iter(token.info.split()), ""))
+                case "math_block":
+                    self._display(token.content)
                 case "hr":
                     self._rule()
                 case "bullet_list_open" | "ordered_list_open":
@@ -126,8 +133,30 @@ class Typesetter:
         if self._begins_item:
             self._ticked = task(children)
         text = self._quoted if self._quotes else self._text
-        self._begin(self._paragraph_format("reading"), text)
-        self._inline.set(self._cursor, children, text)
+        for part in _parts(children):
+            if len(part) == 1 and part[0].type == "math_inline" and formula(part[0].content)[1]:
+                self._display(part[0].content)
+            else:
+                self._begin(self._paragraph_format("reading"), text)
+                self._inline.set(self._cursor, part, text)
+
+    def _display(self, source: str) -> None:
+        """A formula on a line of its own, or its source."""
+        tex, _ = formula(source)
+        text = self._quoted if self._quotes else self._text
+        block = self._paragraph_format("reading")
+        if maths.find(tex, True) is not None:
+            block.setLineHeight(1, QTextBlockFormat.LineHeightTypes.MinimumHeight.value)
+            if not self._lists:
+                block.setAlignment(Qt.AlignmentFlag.AlignHCenter)
+            self._begin(block, text)
+            self._cursor.insertText(maths.OBJECT, maths.characters(text, source, tex, display=True))
+            return
+        self.waits = self.waits or maths.waits_for(tex, True)
+        block.setLineHeight(self._theme.line_height("code"), _FIXED)
+        block.setLayoutDirection(Qt.LayoutDirection.LeftToRight)
+        self._begin(block, self._code)
+        self._cursor.insertText(source.replace("\n", LINE_BREAK), self._code)
 
     def _heading(self, level: int, inline: Token) -> None:
         size, line = _HEADINGS.get(level, (15, 24))
@@ -253,3 +282,23 @@ class Typesetter:
         characters.setFont(font)
         characters.setForeground(self._theme.colour(colour))
         return characters
+
+
+def _parts(children: Sequence[Token]) -> list[Sequence[Token]]:
+    """A paragraph cut at the formulas that are to stand on lines of their own; line ends beside them go."""
+    parts: list[list[Token]] = [[]]
+    for token in children:
+        if token.type == "math_inline" and formula(token.content)[1]:
+            parts += [[token], []]
+        else:
+            parts[-1].append(token)
+    for part in parts:
+        while part and _is_space(part[0]) and part is not parts[0]:
+            part.pop(0)
+        while part and _is_space(part[-1]) and part is not parts[-1]:
+            part.pop()
+    return [part for part in parts if part] or [[]]
+
+
+def _is_space(token: Token) -> bool:
+    return token.type in ("softbreak", "hardbreak") or (token.type == "text" and not token.content.strip())

@@ -11,8 +11,8 @@ from PySide6.QtGui import QKeyEvent, QKeySequence, QResizeEvent
 from PySide6.QtWidgets import QFrame, QScrollArea, QVBoxLayout, QWidget
 
 from app import theme
+from app.render import highlight, maths
 from app.render.buttons import RoundButton
-from app.render.highlight import warm_up
 from app.views.message import ReadingMark, ReplyView, UserTurn
 
 COLUMN = 760
@@ -76,7 +76,8 @@ class Transcript(QScrollArea):
 
     def add_user(self, text: str) -> UserTurn:
         """Add what the user wrote, and go to it."""
-        warm_up()
+        highlight.warm_up()
+        maths.warm_up()
         turn = UserTurn(text)
         self._add(turn)
         self.jump_to_end()

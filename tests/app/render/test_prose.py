@@ -11,7 +11,6 @@ from pytestqt.qtbot import QtBot
 
 from app import theme
 from app.render.grammar import blocks
-from app.render.inline import INLINE_CODE
 from app.render.prose import ProseView
 
 
@@ -63,17 +62,6 @@ def test_g01_words_in_angle_brackets_stay(qtbot: QtBot) -> None:
     assert text(view_of(qtbot, line)) == "<smirk> use vector<int> and <b>x</b> <"
     assert text(view_of(qtbot, "<div>\n*x*\n</div>\n")) == "<div> x </div>"
     assert text(view_of(qtbot, "<!-- kept -->")) == "<!-- kept -->"
-
-
-def test_g09_prices_stay_and_maths_keeps_its_source(qtbot: QtBot) -> None:
-    assert (
-        text(view_of(qtbot, "costs $5 and $10, or $5_000_ and $6_000_")) == "costs $5 and $10, or $5_000_ and $6_000_"
-    )
-    for maths in ("$x^2$", "$$E=mc^2$$", "\\(a_1 + b_1\\)", "\\[ a_1 * b * c_1 \\]", "`$HOME`"):
-        view = view_of(qtbot, f"See {maths} here")
-        assert text(view) == f"See {maths.strip('`')} here"
-        code = [piece for p in paragraphs(view) for piece, style in runs(p) if style.boolProperty(INLINE_CODE)]
-        assert "".join(code) == maths.strip("`")
 
 
 def test_emphasis_headings_and_lists_have_their_formats(qtbot: QtBot) -> None:

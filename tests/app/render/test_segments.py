@@ -40,7 +40,20 @@ LINES = st.sampled_from(
         *("> quote", ">", "> - list in quote", "```", "```python", "````", "~~~", "~~~ sh", "   ```", "  ```py"),
         *("``", "`", "``` not`a fence", "    indented", "\tindented", "| a | b |", "|---|---|", "| 1 | 2 |", "a | b"),
         *("<smirk>", "<div>", "</div>", "<!-- no", "[label]: /target", "'title", "title'", "[label]: <x> 'open"),
-        *("see [label] and [that][label]", "![x](http://host/)", "$$", "\\[ x_1 \\]", "**bold", "\\", "שלום", "😀"),
+        *(
+            "see [label] and [that][label]",
+            "![x](http://host/)",
+            "$$",
+            "  $$",
+            "x $$",
+            "\\\\[",
+            "\\\\]",
+            "\\[ x_1 \\]",
+            "**bold",
+            "\\",
+            "שלום",
+            "😀",
+        ),
     ]
 )
 TEXTS = st.lists(st.tuples(LINES, st.sampled_from(["\n", "\n", "\n", "\r\n", "\r", ""])), max_size=14).map(
