@@ -118,21 +118,22 @@ def _maths_block(state: StateBlock, start: int, end: int, silent: bool) -> bool:
     """A formula between two lines of nothing but delimiters: without this its lines might be taken for lists.
 
     A blank line ends it, and then it was none: what stands far below must not change what stands here. At the end of
-    the text it may still be on its way.
+    the text it may still be on its way. A paragraph ends before it in any case: that must not depend on what follows.
     """
     closing = _MATHS_BLOCK.get(_line(state, start))
     if closing is None or state.is_code_block(start):
         return False
+    if silent:
+        return True
     line, indent = start + 1, min(state.blkIndent, state.sCount[start])
     while line < end and not (text := _line(state, line)).endswith(closing):
         if not text or state.sCount[line] < indent:
             return False
         line += 1
-    if not silent:
-        token = state.push("math_block", "", 0)
-        token.map = [start, min(line + 1, end)]
-        token.content = state.getLines(start, token.map[1], indent, False).strip()
-        state.line = token.map[1]
+    token = state.push("math_block", "", 0)
+    token.map = [start, min(line + 1, end)]
+    token.content = state.getLines(start, token.map[1], indent, False).strip()
+    state.line = token.map[1]
     return True
 
 

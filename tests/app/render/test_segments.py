@@ -64,6 +64,7 @@ TEXTS = st.lists(st.tuples(LINES, st.sampled_from(["\n", "\n", "\n", "\r\n", "\r
 @given(text=TEXTS | st.text(alphabet="`~-#>|1. \n\ra[]:'\t", max_size=40), cuts=st.lists(st.integers(0, 400)))
 @settings(max_examples=400)
 @example(text="[label]: /target\n'title\ntitle'\n", cuts=[17, 24])
+@example(text="===\n$$\n\n- a\n$$", cuts=[6])
 @example(text="words\r\n```py\r\ncode\r\n```\r\nmore", cuts=list(range(40)))
 def test_any_split_gives_the_segments_of_the_whole(text: str, cuts: list[int]) -> None:
     expected = whole(text)
