@@ -28,8 +28,8 @@ from typing import Any, Protocol
 
 import mlx.core as mx
 
-from engine.decode.cache import CacheSet
-from engine.decode.head_rows import HeadRows, joined
+from engine.decode.cache import CacheSet, chosen
+from engine.decode.head_rows import HeadRows, joined, side_by_side
 from engine.decode.sample import Choosing
 from engine.types import DraftSource
 
@@ -227,14 +227,25 @@ class MtpChain(HistoryDrafter):
         the chooser wants them. Costs K block calls: the one that brings a block's cache up to date also yields its
         guess.
         """
-        guesses: list[mx.array] = []
+        return self.draft_each(newest, [depth] * newest.shape[0], chooser, positions, seen)
 
-        def guess(head: Head, hidden: mx.array) -> mx.array:
-            i = len(guesses)
-            window = None if seen is None else mx.concatenate([seen, *guesses], axis=1)[:, i:]
-            guesses.append(chooser.choose(head.logits(hidden), [p + i for p in positions], window))
-            return guesses[-1]
+    def draft_each(
+        self,
+        newest: mx.array,
+        depths: Sequence[int],
+        chooser: Choosing,
+        positions: Sequence[int],
+        seen: mx.array | None,
+    ) -> mx.array:
+        """As `draft`, with `depths[b]` guesses for sequence b; what stands behind those means nothing.
 
+        The first block reads for all sequences, so that none falls behind. After that a head of one block goes on for
+        those alone that want more, on copies of their rows of its cache.
+        """
+        guesses = _Guesses(chooser, positions, seen)
+        depth = max(depths)
+        if len(self._blocks) > 1:
+            depth = min(depth, len(self._blocks))
         token, on_trial = newest, list[HeadRows]()
         for number, block in enumerate(self._blocks[:depth]):
             rows = joined([*block.waiting, *on_trial])
@@ -248,17 +259,36 @@ class MtpChain(HistoryDrafter):
             self._hand_on(number, made, stand)
             on_trial = [made.part(stand, made.counts)]
             hidden = made.newest
-            token = guess(block.head, hidden)
+            if len(self._blocks) > 1:
+                token = guesses.add(block.head, hidden)
         if len(self._blocks) == 1:
-            head, caches = self._blocks[0].head, self._blocks[0].caches
-            caches.begin()
-            while len(guesses) < depth:
-                hidden = head(hidden, head.embed(token), caches)
-                token = guess(head, hidden)
-            caches.commit([0] * newest.shape[0])  # rows made from the head's own guesses never stay
+            self._cascade(token, hidden, depths, guesses)
         elif any(block.lag >= MAX_LAG for block in self._blocks[depth:]):
             self._catch_up(depth)
-        return mx.concatenate(guesses, axis=1)
+        return guesses.joined()
+
+    def _cascade(self, token: mx.array, hidden: mx.array, depths: Sequence[int], guesses: _Guesses) -> None:
+        """Each guess from the head's own state for the one before. `hidden` `[B, 1, H]` is that of the first, and
+        `token` `[B, 1]` stands before it."""
+        head, caches = self._blocks[0].head, self._blocks[0].caches
+        active = list(range(len(depths)))
+        on_trial = True
+        caches.begin()
+        for step in range(max(depths)):
+            going_on = [place for place, sequence in enumerate(active) if depths[sequence] > step]
+            if len(going_on) < len(active):
+                if on_trial:
+                    caches.commit([0] * len(depths))
+                    on_trial = False
+                caches = caches.take(going_on)
+                active = [active[place] for place in going_on]
+                token, hidden = chosen(token, going_on), chosen(hidden, going_on)
+                guesses.narrow(going_on)
+            if step:
+                hidden = head(hidden, head.embed(token), caches)
+            token = guesses.add(head, hidden)
+        if on_trial:
+            caches.commit([0] * len(depths))  # rows made from the head's own guesses never stay
 
     def _catch_up(self, first: int) -> None:
         """Let each block from number `first` on read the waiting rows whose next token is known: all but the last."""
@@ -280,6 +310,17 @@ class MtpChain(HistoryDrafter):
         if number + 1 < len(self._blocks):
             self._blocks[number + 1].waiting.append(made.part([0] * len(stand), stand))
 
+    def extend(self, other: MtpChain, have: int, more: int) -> None:
+        """Let the `more` sequences of `other`, a chain with the same head, join the `have` that are here."""
+        for block, joining in zip(self._blocks, other._blocks, strict=True):
+            block.extend(joining, have, more)
+
+    def take(self, sequences: Sequence[int]) -> MtpChain:
+        """A chain of its own with the history of these sequences."""
+        chain = MtpChain(self._blocks[0].head)
+        chain._blocks = [block.take(sequences) for block in self._blocks]
+        return chain
+
     def mark(self) -> list[_Point]:
         """A point to come back to, as `CacheSet.mark`."""
         return [block.mark() for block in self._blocks]
@@ -300,7 +341,7 @@ class MtpChain(HistoryDrafter):
         places further than the target's next row, which the new prompt must have too (`reach`).
         """
         first = self._blocks[0]
-        left = first.held + first.lag - rows
+        left = sum(first.held) + first.lag - rows
         points = [block.mark_at(left) for block in self._blocks]
         return [point for point in points if point] if left > 0 and all(points) else None
 
@@ -329,13 +370,56 @@ class MtpChain(HistoryDrafter):
         return sum(block.caches.mark_nbytes + block.waiting_nbytes for block in self._blocks)
 
 
+class _Guesses:
+    """The guesses of a round, made one after the other for ever fewer sequences."""
+
+    def __init__(self, chooser: Choosing, positions: Sequence[int], seen: mx.array | None) -> None:
+        self._chooser = chooser
+        self._positions = list(positions)
+        self._seen = seen
+        self._all = len(positions)
+        self._active = list(range(self._all))
+        self._columns: list[mx.array] = []
+
+    def narrow(self, places: Sequence[int]) -> None:
+        """Go on for those of the sequences that are still there at these places."""
+        self._active = [self._active[place] for place in places]
+        self._positions = [self._positions[place] for place in places]
+        self._chooser = self._chooser.take(places)
+        if self._seen is not None:
+            self._seen = chosen(self._seen, places)
+
+    def add(self, head: Head, hidden: mx.array) -> mx.array:
+        """The next guess `[A, 1]` of the A sequences that are left, from the head's `hidden` `[A, 1, H]`."""
+        token = self._chooser.choose(head.logits(hidden), self._positions, self._seen)
+        self._positions = [position + 1 for position in self._positions]
+        if self._seen is not None:
+            self._seen = mx.concatenate([self._seen[:, 1:], token], axis=1)
+        self._columns.append(spread(token, self._active, self._all))
+        return token
+
+    def joined(self) -> mx.array:
+        """All guesses `[B, K]`."""
+        return mx.concatenate(self._columns, axis=1)
+
+
+def spread(rows: mx.array, sequences: Sequence[int], batch: int) -> mx.array:
+    """The rows `[A, …]` of these sequences at their places among `batch`; the other places repeat one of them."""
+    if list(sequences) == list(range(batch)):
+        return rows
+    places = [0] * batch
+    for place, sequence in enumerate(sequences):
+        places[sequence] = place
+    return chosen(rows, places)
+
+
 @dataclass(frozen=True)
 class _Point:
     """A point to come back to: a block's caches, their mark, how many rows they hold, and the rows not yet read."""
 
     caches: CacheSet
     caches_point: Any
-    held: int
+    held: list[int]
     waiting: list[HeadRows]
 
 
@@ -346,8 +430,8 @@ class _Block:
         self.head = head
         self.caches = head.make_caches()
         self.waiting: list[HeadRows] = []
-        self.held = 0
-        """How many rows its cache holds, of the longest sequence."""
+        self.held: list[int] = []
+        """How many rows of each sequence its cache holds; empty where it never read any."""
         self.rows_read = 0
 
     @property
@@ -367,23 +451,23 @@ class _Block:
     def forget(self) -> None:
         """Begin its history anew."""
         self.caches = self.head.make_caches()
-        self.waiting, self.held = [], 0
+        self.waiting, self.held = [], []
 
     def mark(self) -> _Point:
-        return _Point(self.caches, self.caches.mark(), self.held, list(self.waiting))
+        return _Point(self.caches, self.caches.mark(), list(self.held), list(self.waiting))
 
     def mark_at(self, rows: int) -> _Point | None:
         """The point with `rows` rows read or waiting, of one sequence; None where what was read cannot be cut."""
-        if self.held > rows:
-            cut = self.held - rows
+        held = sum(self.held)
+        if held > rows:
             trimmable = self.caches.trimmable
-            return _Point(self.caches, self.caches.mark_before(cut), rows, []) if trimmable else None
+            return _Point(self.caches, self.caches.mark_before(held - rows), [rows], []) if trimmable else None
         waiting = joined(self.waiting)
-        kept = [] if waiting is None else [waiting.part([0], [min(waiting.counts[0], rows - self.held)])]
+        kept = [] if waiting is None else [waiting.part([0], [min(waiting.counts[0], rows - held)])]
         return replace(self.mark(), waiting=kept)
 
     def rewind(self, point: _Point) -> None:
-        self.caches, self.held, self.waiting = point.caches, point.held, list(point.waiting)
+        self.caches, self.held, self.waiting = point.caches, list(point.held), list(point.waiting)
         self.caches.rewind(point.caches_point)
 
     def run(self, rows: HeadRows, newest: mx.array, stand: Sequence[int]) -> HeadRows:
@@ -393,6 +477,21 @@ class _Block:
         self.caches.begin()
         made = self.head(rows.hidden, self.head.embed(followers), self.caches)
         self.caches.commit(stand)
-        self.held += max(stand)
+        self.held = [held + count for held, count in zip(self.held or [0] * len(stand), stand, strict=True)]
         self.rows_read += max(stand)
         return HeadRows(made, followers, rows.counts)
+
+    def extend(self, other: _Block, have: int, more: int) -> None:
+        self.caches.extend(other.caches, have, more)
+        self.held = [*(self.held or [0] * have), *(other.held or [0] * more)]
+        self.waiting = side_by_side(self.waiting, other.waiting, have, more)
+        self.rows_read = max(self.rows_read, other.rows_read)
+
+    def take(self, sequences: Sequence[int]) -> _Block:
+        part = _Block(self.head)
+        part.caches = self.caches.take(sequences)
+        part.held = [self.held[sequence] for sequence in sequences] if self.held else []
+        waiting = joined(self.waiting)
+        part.waiting = [] if waiting is None else [waiting.take(sequences)]
+        part.rows_read = self.rows_read
+        return part

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 
 import mlx.core as mx
 
+from engine.decode.cache import chosen
+
 
 @dataclass(frozen=True)
 class HeadRows:
@@ -40,6 +42,12 @@ class HeadRows:
         index = mx.array(list(starts))[:, None] + mx.arange(rows)[None]
         return HeadRows(*_taken(self.hidden, self.tokens, mx.minimum(index, self.tokens.shape[1] - 1)), counts)
 
+    def take(self, sequences: Sequence[int]) -> HeadRows:
+        """The rows of these sequences."""
+        counts = [self.counts[sequence] for sequence in sequences]
+        rows = max(counts, default=0)
+        return HeadRows(chosen(self.hidden[:, :rows], sequences), chosen(self.tokens[:, :rows], sequences), counts)
+
     def followers(self, newest: mx.array) -> mx.array:
         """The token after each row `[B, R]`, `newest` `[B, 1]` being the one after the last."""
         following = mx.concatenate([self.tokens[:, 1:], newest.astype(self.tokens.dtype)], axis=1)
@@ -47,6 +55,27 @@ class HeadRows:
             last = mx.array(self.counts)[:, None] - 1
             following = mx.where(mx.arange(following.shape[1])[None] == last, newest, following)
         return following
+
+
+def side_by_side(ours: Sequence[HeadRows], theirs: Sequence[HeadRows], have: int, more: int) -> list[HeadRows]:
+    """The rows of `have` sequences and, behind them, of `more`, as those of one batch; empty where there are none."""
+    parts = [(joined(ours), have), (joined(theirs), more)]
+    some = next((rows for rows, _ in parts if rows is not None), None)
+    if some is None:
+        return []
+    longest = max(rows.hidden.shape[1] for rows, _ in parts if rows is not None)
+    hidden, tokens, counts = list[mx.array](), list[mx.array](), list[int]()
+    for rows, sequences in parts:
+        if rows is None:
+            hidden.append(mx.zeros((sequences, longest, some.hidden.shape[2]), dtype=some.hidden.dtype))
+            tokens.append(mx.zeros((sequences, longest), dtype=some.tokens.dtype))
+            counts += [0] * sequences
+        else:
+            short = (0, longest - rows.hidden.shape[1])
+            hidden.append(mx.pad(rows.hidden, [(0, 0), short, (0, 0)]))
+            tokens.append(mx.pad(rows.tokens.astype(some.tokens.dtype), [(0, 0), short]))
+            counts += rows.counts
+    return [HeadRows(mx.concatenate(hidden), mx.concatenate(tokens), counts)]
 
 
 def joined(pieces: Sequence[HeadRows]) -> HeadRows | None:

@@ -17,7 +17,7 @@ from engine.decode.lookup import with_lookup
 from engine.decode.quantised import quantise
 from engine.decode.round import Decoder
 from engine.decode.sample import NOTHING, Chooser
-from engine.errors import RequestError
+from engine.errors import EngineError, RequestError
 from engine.telemetry import Counters
 from engine.types import FinishReason, KVQuantisation, RoundStats
 
@@ -321,6 +321,8 @@ def _rounds(
         behind = decoder.launch_behind(running) if early is not None and drafts(early, unread=1) == 0 else None
         verdict = decoder.read(running)[0]
         now = time.perf_counter()
+        if verdict.broken:
+            raise broken_numbers()
         kept = rules.keep(verdict.tokens)
         verdict = verdict.cut(kept)
         ms = (now - at) * 1000
@@ -360,3 +362,13 @@ def _room(task: Task, remaining: int, position: int) -> int:
     if task.kv is not None and position < task.kv.start:
         return min(remaining - 1, task.kv.start - position - 1)
     return remaining - 1
+
+
+def broken_numbers() -> EngineError:
+    """What is said where the target's states are no numbers any more: nothing that follows from them means anything."""
+    return EngineError(
+        "broken_numbers",
+        "The model broke down in the middle of this reply: what it computes are no numbers any more.",
+        kept="What was written up to there is kept.",
+        next_step="Write the reply again; if that happens again, load the model anew or choose another one.",
+    )

@@ -26,10 +26,11 @@ from typing import cast
 
 import mlx.core as mx
 
-from engine.decode.cache import CacheSet
+from engine.decode.cache import CacheSet, chosen
+from engine.decode.company import BatchDrafter, apart, together
 from engine.decode.draft import Drafter, Target
 from engine.decode.quantised import quantise
-from engine.decode.sample import Chooser
+from engine.decode.sample import NOTHING, Choosers, Choosing
 from engine.decode.verify import Verdict, accepted_count
 from engine.types import DraftSource, KVQuantisation
 
@@ -38,13 +39,14 @@ from engine.types import DraftSource, KVQuantisation
 class Launched:
     """A round that is running: an open transaction on the caches.
 
-    `rows` are the tokens fed, `[B, K+1]`; `hidden` the target's states for them; `choices` what it chose after each,
-    `[B, K+1]`; `report` what the host will read, `[B, K+2]`: the number accepted, then the choices; `drafter` made the
-    drafts, None where there are none. How long the host took to build and launch both graphs, and to wait when it
-    read the report, in ms.
+    `depth` is the most drafts that a sequence has, `depths` how many each has: the rows behind those only fill the
+    batch up. `rows` are the tokens fed, `[B, K+1]`; `hidden` the target's states for them; `choices` what it chose
+    after each, `[B, K+1]`; `report` what the host will read, `[B, K+2]`: the number accepted, -1 where the states are
+    no numbers, then the choices; `drafter` made the drafts, None where there are none. How long the host took to build
+    and launch both graphs, and to wait when it read the report, in ms.
     """
 
-    depth: int
+    depths: list[int]
     rows: mx.array
     hidden: mx.array
     choices: mx.array
@@ -54,10 +56,16 @@ class Launched:
     check_build_ms: float = 0.0
     wait_ms: float = 0.0
 
+    @property
+    def depth(self) -> int:
+        return self.rows.shape[1] - 1
+
 
 class Decoder:
     """B sequences that advance together, each by its own number of tokens.
 
+    Sequences join between rounds and leave between rounds. Each says what it would say alone: no row sees another
+    sequence's, and what a round is filled up with, where some have fewer drafts than others, is never accepted.
     `lengths[b]` is how many tokens of sequence b the caches hold, which is also the position of its newest token.
     """
 
@@ -65,7 +73,7 @@ class Decoder:
         self,
         target: Target,
         caches: CacheSet,
-        chooser: Chooser,
+        chooser: Choosing,
         drafter: Drafter | None,
         newest: mx.array,
         lengths: Sequence[int],
@@ -87,16 +95,20 @@ class Decoder:
         """How many drafts the next round would hold, see `Drafter.ahead`; 0 without a drafter."""
         return 0 if self._drafter is None or room < 1 else self._drafter.ahead(depth, room, unread)
 
-    def launch(self, depth: int) -> Launched:
-        """Draft up to `depth` tokens and start checking them. Returns at once; nothing is read from the device."""
+    def launch(self, depths: int | Sequence[int]) -> Launched:
+        """Draft up to `depths[b]` tokens for sequence b, or as many for all, and start checking them.
+
+        Returns at once; nothing is read from the device.
+        """
         after_newest = [length + 1 for length in self.lengths]
-        rows, drafter = self._newest, None
+        depths = [depths] * len(self.lengths) if isinstance(depths, int) else list(depths)
+        rows, drafts, drafter = self._newest, None, None
         began = time.perf_counter()
-        if depth:
+        if any(depths):
             assert self._drafter is not None
-            drafts = self._drafter.draft(rows, depth, self._chooser, after_newest, self._seen)
-            depth = drafts.shape[1]
-        if depth:
+            drafts = self._drafts(depths, after_newest)
+            depths = [min(depth, drafts.shape[1]) for depth in depths]
+        if drafts is not None and drafts.shape[1]:
             assert self._drafter is not None
             drafter = self._drafter.source
             mx.async_eval(drafts)  # the chain runs while the graph of the check is being built
@@ -108,18 +120,27 @@ class Decoder:
         hidden = self._target.hidden(rows, self._caches)
         seen = None if self._seen is None else mx.concatenate([self._seen, rows[:, 1:]], axis=1)
         choices = self._chooser.choose(self._target.logits(hidden), after_newest, seen)
-        if depth:
-            accepted = accepted_count(drafts, choices)
-        else:
+        if drafter is None:
             accepted = mx.zeros(choices.shape[0], dtype=mx.int32)
-        report = mx.concatenate([accepted[:, None], choices], axis=1)
+        else:
+            accepted = accepted_count(rows[:, 1:], choices, depths)
+        broken = mx.isnan(hidden.sum(axis=(1, 2)))
+        report = mx.concatenate([mx.where(broken, -1, accepted)[:, None], choices], axis=1)
         mx.async_eval(report, hidden)
         launched = time.perf_counter()
         return Launched(
-            *(depth, rows, hidden, choices, report, drafter),
+            *(depths, rows, hidden, choices, report, drafter),
             draft_build_ms=(drafted - began) * 1000,
             check_build_ms=(launched - drafted) * 1000,
         )
+
+    def _drafts(self, depths: Sequence[int], positions: Sequence[int]) -> mx.array:
+        """The guesses `[B, K]` of a round, K being the most that any sequence wants."""
+        assert self._drafter is not None
+        if len(set(depths)) == 1:
+            return self._drafter.draft(self._newest, depths[0], self._chooser, positions, self._seen)
+        assert isinstance(self._drafter, BatchDrafter)
+        return self._drafter.draft_each(self._newest, depths, self._chooser, positions, self._seen)
 
     def launch_behind(self, running: Launched) -> Launched:
         """Start the plain step after a plain step that has not been read yet.
@@ -135,7 +156,10 @@ class Decoder:
         began = time.perf_counter()
         report = cast(list[list[int]], running.report.tolist())
         running.wait_ms = (time.perf_counter() - began) * 1000
-        verdicts = [Verdict(row[1 : row[0] + 2], running.depth, accepted=row[0]) for row in report]
+        verdicts = [
+            Verdict(row[1 : row[0] + 2], depth, accepted=max(row[0], 0), broken=row[0] < 0)
+            for row, depth in zip(report, running.depths, strict=True)
+        ]
         if self._drafter is not None:
             self._drafter.hear([verdict.tokens for verdict in verdicts])
         return verdicts
@@ -159,8 +183,8 @@ class Decoder:
                 self._seen = recent[:, -self._seen.shape[1] :]
             return
         counts = mx.array(list(kept))[:, None]
-        chosen = mx.take_along_axis(running.choices, mx.maximum(counts - 1, 0), axis=1)
-        self._newest = mx.where(counts > 0, chosen, self._newest)
+        last = mx.take_along_axis(running.choices, mx.maximum(counts - 1, 0), axis=1)
+        self._newest = mx.where(counts > 0, last, self._newest)
         if self._seen is not None:
             recent = mx.concatenate([self._seen, running.choices], axis=1)
             index = counts + mx.arange(self._seen.shape[1])[None]
@@ -169,3 +193,63 @@ class Decoder:
     def abandon(self, running: Launched) -> None:
         """Take a launched round back."""
         self.commit(running, [0] * len(self.lengths))
+
+    def extend(self, other: Decoder) -> None:
+        """Let the sequences of `other` join, behind those that are here. No round may be running in either, and `other`
+        is not to be used any more. A copy of all caches: done once for a sequence, and never in a round.
+
+        Raises ValueError for drafters that draft for one sequence only, and for caches that cannot be kept together.
+        """
+        have, more = len(self.lengths), len(other.lengths)
+        ours, theirs = self._drafter, other._drafter
+        if not isinstance(ours, BatchDrafter | None) or not isinstance(theirs, BatchDrafter | None):
+            raise ValueError("a drafter for one sequence cannot draft for a batch")
+        self._caches.extend(other._caches, have, more)
+        self._drafter = together(ours, theirs, have, more)
+        before, self._chooser = self._chooser, Choosers.of(self._chooser, other._chooser)
+        self._seen = _looked_back_on(
+            self._chooser.window, (self._seen, before, have), (other._seen, other._chooser, more)
+        )
+        self._newest = mx.concatenate([self._newest, other._newest])
+        self.lengths += other.lengths
+
+    def take(self, sequences: Sequence[int]) -> Decoder:
+        """A decoder of its own with these sequences, in this order. No round may be running. This one stays as it is.
+
+        Raises ValueError as `extend`.
+        """
+        if not isinstance(self._drafter, BatchDrafter | None):
+            raise ValueError("a drafter for one sequence cannot draft for a batch")
+        chooser = self._chooser.take(sequences)
+        seen = None
+        if self._seen is not None and chooser.window:
+            seen = chosen(self._seen, sequences)[:, -chooser.window :]
+        return Decoder(
+            self._target,
+            self._caches.take(sequences),
+            chooser,
+            apart(self._drafter, sequences, len(self.lengths)),
+            chosen(self._newest, sequences),
+            [self.lengths[sequence] for sequence in sequences],
+            seen,
+            self._kv,
+        )
+
+    @property
+    def caches(self) -> CacheSet:
+        return self._caches
+
+    @property
+    def drafter(self) -> Drafter | None:
+        return self._drafter
+
+
+def _looked_back_on(window: int, *parts: tuple[mx.array | None, Choosing, int]) -> mx.array | None:
+    """The latest tokens of all parts `[B, window]`, filled up where a part's own window is shorter."""
+    if not window:
+        return None
+    rows = []
+    for seen, chooser, sequences in parts:
+        short = mx.full((sequences, window - chooser.window), NOTHING, dtype=mx.int32)
+        rows.append(short if seen is None else mx.concatenate([short, seen], axis=1))
+    return mx.concatenate(rows)

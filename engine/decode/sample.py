@@ -48,6 +48,11 @@ class Choosing(Protocol):
         """See `Chooser.choose`."""
         ...
 
+    @property
+    def each(self) -> Sequence[Chooser]:
+        """One chooser for every sequence."""
+        ...
+
     def take(self, sequences: Sequence[int]) -> Choosing:
         """What chooses for these sequences alone, in this order."""
         ...
@@ -102,6 +107,10 @@ class Chooser:
             scores, ids = _contenders(scores, noise)
         return scores + noise.gumbel(ids), ids
 
+    @property
+    def each(self) -> Sequence[Chooser]:
+        return [self.take([sequence]) for sequence in range(len(self.seeds))] if len(self.seeds) > 1 else [self]
+
     def take(self, sequences: Sequence[int]) -> Chooser:
         return replace(self, seeds=[self.seeds[sequence] for sequence in sequences])
 
@@ -155,6 +164,15 @@ class Choosers:
         order = [sequence for _, sequences in self._groups for sequence in sequences]
         self._back = mx.array(sorted(range(len(order)), key=order.__getitem__))
         self.window = max((chooser.window for chooser in each), default=0)
+
+    @classmethod
+    def of(cls, *parts: Choosing) -> Choosers:
+        """What chooses for the sequences of all parts."""
+        return cls([one for part in parts for one in part.each])
+
+    @property
+    def each(self) -> Sequence[Chooser]:
+        return self._each
 
     def choose(self, logits: mx.array, positions: Sequence[int], seen: mx.array | None) -> mx.array:
         """See `Chooser.choose`; `window` is the longest of all."""

@@ -13,9 +13,12 @@ from dataclasses import dataclass
 import mlx.core as mx
 
 
-def accepted_count(drafts: mx.array, choices: mx.array) -> mx.array:
-    """How many leading drafts `[B, K]` equal the target's choices `[B, K+1]`; `[B]` int32, on the device."""
+def accepted_count(drafts: mx.array, choices: mx.array, depths: Sequence[int] | None = None) -> mx.array:
+    """How many leading drafts `[B, K]` equal the target's choices `[B, K+1]`; `[B]` int32, on the device. Of sequence
+    b's no more than `depths[b]` are drafts."""
     agree = (drafts == choices[:, : drafts.shape[1]]).astype(mx.int32)
+    if depths is not None and min(depths) < drafts.shape[1]:
+        agree = agree * (mx.arange(drafts.shape[1]) < mx.array(list(depths))[:, None])
     return mx.cumprod(agree, axis=1).sum(axis=1)
 
 
@@ -29,11 +32,13 @@ def first_difference(ours: Sequence[int], theirs: Sequence[int]) -> int | None:
 
 @dataclass(frozen=True)
 class Verdict:
-    """One sequence's outcome of a round: the tokens the target chose, of which `accepted` were drafted."""
+    """One sequence's outcome of a round: the tokens the target chose, of which `accepted` were drafted. It is `broken`,
+    and has none, where what the target computed are no numbers."""
 
     tokens: list[int]
     drafted: int
     accepted: int
+    broken: bool = False
 
     def cut(self, kept: int) -> Verdict:
         """The same round ended after `kept` tokens: what comes after an end token was never said nor counted."""

@@ -13,6 +13,7 @@ from engine.decode.loop import PREFILL_CHUNK, Outcome, Silence, Task, generate
 from engine.decode.round import Decoder
 from engine.decode.sample import Chooser
 from engine.decode.verify import Verdict, accepted_count
+from engine.errors import EngineError
 from engine.model.load import LoadedModel, load
 from engine.telemetry import Counters
 from engine.types import RoundStats, Sampling, Snapshot
@@ -299,6 +300,30 @@ def test_a_head_that_lags_too_far_forgets_and_the_words_stay_the_same(model: Loa
     drafts = drafter.draft(tokens[:, :1], 3, Chooser(Sampling(), [0]), [3], None)
     assert drafts.shape == (1, 3)
     assert drafter.rows_read == MAX_PENDING
+
+
+@pytest.mark.parametrize("depth", [0, 2])
+def test_a_reply_whose_numbers_break_down_ends_with_an_error_that_says_so(model: LoadedModel, depth: int) -> None:
+    conversation = blank_conversation(model)
+
+    def spoil(stats: RoundStats) -> None:
+        cache = next(layer for layer in conversation.caches if isinstance(layer, KVCache))
+        assert cache.values is not None
+        cache.values[0, :, 0] = mx.nan
+
+    with pytest.raises(EngineError) as caught:
+        generate(
+            conversation,
+            model.target,
+            Task(PROMPTS[0], 0, Chooser(Sampling(), [0]), depth, frozenset(), 40, 1000),
+            Silence(),
+            Counters(),
+            on_prefill=lambda done, total, reused: None,
+            on_round=spoil,
+            cancelled=lambda: False,
+        )
+    assert caught.value.report.code == "broken_numbers"
+    assert conversation.tokens == [], "nothing of it is built upon"
 
 
 def test_the_rule_of_acceptance_is_equality_up_to_the_first_difference() -> None:
