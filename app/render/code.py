@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from math import ceil
 
 from PySide6.QtCore import QRectF, Qt
@@ -27,9 +28,9 @@ from PySide6.QtWidgets import (
 )
 
 from app import theme
-from app.render.buttons import CopyButton
+from app.render.buttons import CopyButton, QuietButton
 from app.render.highlight import Highlighter
-from app.render.page_text import PageText
+from app.render.page_text import BETWEEN_WORDS, PageText
 
 HEADER_HEIGHT = 36
 RADIUS = 8
@@ -55,6 +56,7 @@ class CodeText(PageText, QTextEdit):
         )
         self.setTabChangesFocus(True)
         self.setLayoutDirection(Qt.LayoutDirection.LeftToRight)
+        self.language = ""
         option = QTextOption()
         option.setTextDirection(Qt.LayoutDirection.LeftToRight)
         option.setWrapMode(QTextOption.WrapMode.NoWrap)
@@ -73,6 +75,20 @@ class CodeText(PageText, QTextEdit):
         cursor.insertText(text, self._characters)
         if first:  # the editor's own cursor has gone along to the end, and would have it in sight
             self.moveCursor(QTextCursor.MoveOperation.Start)
+
+    def selected_markdown(self) -> str:
+        """The lines that are selected as a fenced block."""
+        code = self.selected_text()
+        fence = "`" * max(3, *(len(run) + 1 for run in re.findall("`+", code) or [""]))
+        return f"{fence}{self.language}\n{code}\n{fence}"
+
+    def set_wrapped(self, wrapped: bool) -> None:
+        """Break long lines, or have them scrolled sideways."""
+        option = self.document().defaultTextOption()
+        option.setWrapMode(BETWEEN_WORDS if wrapped else QTextOption.WrapMode.NoWrap)
+        self.document().setDefaultTextOption(option)
+        self.setLineWrapMode(QTextEdit.LineWrapMode.WidgetWidth if wrapped else QTextEdit.LineWrapMode.NoWrap)
+        self.setWordWrapMode(option.wrapMode())
 
     def restyle(self) -> None:
         now = theme.current()
@@ -138,9 +154,15 @@ class CodeCard(QFrame):
         across.setContentsMargins(16, 0, 8, 0)
         across.addWidget(self._language)
         across.addStretch(1)
+        self.wrap_button = QuietButton("wrap", "Break long lines", "Wrap")
+        self.wrap_button.setCheckable(True)
+        self.wrap_button.toggled.connect(self._wrap)
+        self.wrap_button.hide()
+        across.addWidget(self.wrap_button)
         across.addWidget(self.copy_button)
         layout.addWidget(header)
         layout.addWidget(self.text)
+        self.text.horizontalScrollBar().rangeChanged.connect(self._offer_wrapping)
         self._dress()
 
     def code(self) -> str:
@@ -151,6 +173,7 @@ class CodeCard(QFrame):
         """Show `code`; what is new of it is added at the end. `closed`: no more will come."""
         if language != self._language.text() or not self.text.accessibleName():
             self._language.setText(language)
+            self.text.language = language
             self.text.setAccessibleName(f"Code in {language}" if language else "Code")
             # Lines of a block that arrives whole are coloured once, by the pass over the whole.
             self.text.highlighter.set_language("" if closed else language)
@@ -179,6 +202,16 @@ class CodeCard(QFrame):
         """Take the colours and the text size of the current theme."""
         self.text.restyle()
         self._dress()
+
+    def _offer_wrapping(self) -> None:
+        """Lines can be broken where there are some that are too long."""
+        wide = self.text.horizontalScrollBar().maximum() > 0
+        self.wrap_button.setVisible(wide or self.wrap_button.isChecked())
+
+    def _wrap(self, wrapped: bool) -> None:
+        self.text.set_wrapped(wrapped)
+        name, words = ("Keep lines whole", "Unwrap") if wrapped else ("Break long lines", "Wrap")
+        self.wrap_button.say("wrap", name, words)
 
     def _dress(self) -> None:
         self._language.setFont(theme.current().font("ui"))

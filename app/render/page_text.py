@@ -4,12 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QMimeData, Qt
-from PySide6.QtGui import QKeyEvent, QPalette, QTextOption, QWheelEvent
-from PySide6.QtWidgets import QFrame
+from PySide6.QtCore import QMimeData, QPoint, Qt
+from PySide6.QtGui import (
+    QContextMenuEvent,
+    QGuiApplication,
+    QKeyEvent,
+    QKeySequence,
+    QMouseEvent,
+    QPalette,
+    QTextOption,
+    QWheelEvent,
+)
+from PySide6.QtWidgets import QFrame, QMenu
 
 from app import theme
 from app.render.maths import OBJECT, with_sources
+from app.render.selection import PageSelection
 
 if TYPE_CHECKING:  # to the type checker the mixin is the editor that it is mixed into
     from PySide6.QtWidgets import QTextEdit as _Editor
@@ -58,8 +68,72 @@ class PageText(_Editor):
     def createMimeDataFromSelection(self) -> QMimeData:
         """Plain text: the colours of a dark window have no place in another document."""
         data = QMimeData()
-        data.setText(self.selected_text())
+        several = self._selection is not None and len(self._selection.selected()) > 1
+        data.setText(self._selection.markdown() if several and self._selection is not None else self.selected_text())
         return data
+
+    def selected_markdown(self) -> str:
+        """What is selected as Markdown; here: as it is."""
+        return self.selected_text()
+
+    # -------------------------------------------------------------- one selection over the page
+
+    @property
+    def _selection(self) -> PageSelection | None:
+        """That of the page it stands on, if that has one."""
+        parent = self.parentWidget()
+        while parent is not None:
+            found = getattr(parent, "selection", None)
+            if isinstance(found, PageSelection):
+                return found
+            parent = parent.parentWidget()
+        return None
+
+    def select_all(self) -> None:
+        """Select the whole page, or this text where it stands alone."""
+        selection = self._selection
+        if selection is None:
+            self.selectAll()
+        else:
+            selection.select_all()
+
+    def copy_markdown(self) -> None:
+        """Put what is selected on the clipboard as Markdown."""
+        selection = self._selection
+        QGuiApplication.clipboard().setText(self.selected_markdown() if selection is None else selection.markdown())
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        selection = self._selection if event.button() == Qt.MouseButton.LeftButton else None
+        if selection is not None and not event.modifiers() & Qt.KeyboardModifier.ShiftModifier:
+            selection.clear()  # else what is selected here would be dragged about
+        super().mousePressEvent(event)
+        if selection is not None:
+            selection.press(self)
+
+    def mouseMoveEvent(self, event: QMouseEvent) -> None:
+        selection = self._selection if event.buttons() & Qt.MouseButton.LeftButton else None
+        if selection is None or not selection.drag(event.globalPosition().toPoint()):
+            super().mouseMoveEvent(event)
+
+    def contextMenuEvent(self, event: QContextMenuEvent) -> None:
+        menu = self.context_menu(event.pos())
+        menu.popup(event.globalPos())
+
+    def context_menu(self, at: QPoint) -> QMenu:
+        """What can be done with the text at a place of the widget."""
+        menu = QMenu(self)
+        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        selection = self._selection
+        some = self.textCursor().hasSelection() if selection is None else bool(selection.selected())
+        for words, do in (("Copy", self.copy), ("Copy as Markdown", self.copy_markdown)):
+            action = menu.addAction(words)
+            action.setEnabled(some)
+            action.triggered.connect(do)
+        if target := self.anchorAt(at):
+            menu.addAction("Copy Link").triggered.connect(lambda: QGuiApplication.clipboard().setText(target))
+        menu.addSeparator()
+        menu.addAction("Select All").triggered.connect(self.select_all)
+        return menu
 
     def selected_text(self) -> str:
         """What is selected, formulas as their source."""
@@ -71,7 +145,9 @@ class PageText(_Editor):
         event.ignore()
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        if event.key() in _PAGE_KEYS and event.modifiers() in (
+        if event.matches(QKeySequence.StandardKey.SelectAll):
+            self.select_all()
+        elif event.key() in _PAGE_KEYS and event.modifiers() in (
             Qt.KeyboardModifier.NoModifier,
             Qt.KeyboardModifier.KeypadModifier,
         ):

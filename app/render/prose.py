@@ -23,6 +23,7 @@ from PySide6.QtWidgets import QSizePolicy, QTextBrowser, QWidget
 from app import theme
 from app.render import maths
 from app.render.buttons import CopyButton
+from app.render.excerpt import excerpt
 from app.render.grammar import References
 from app.render.inline import CODE_PADDING, INLINE_CODE, LINE_BREAK
 from app.render.links import may_open
@@ -120,6 +121,20 @@ class ProseView(PageText, QTextBrowser):
     def _take_formulas(self) -> None:
         if self._first_waiting is not None:
             self._set_from(self._first_waiting, self._blocks)
+
+    def selected_markdown(self) -> str:
+        """The blocks that are selected as their source; of a block that is selected in part, that part."""
+        cursor = self.textCursor()
+        start, end = cursor.selectionStart(), cursor.selectionEnd()
+        pieces: list[str] = []
+        for number, source in enumerate(self._blocks):
+            first, last = self._places[number].position, self._places[number + 1].position
+            first += not self._places[number].fresh  # the position is the end of the paragraph above
+            if end <= first or start >= last:
+                continue
+            whole = start <= first and end >= last - self._places[number + 1].fresh
+            pieces.append(source.strip("\n") if whole else excerpt(self.document(), max(start, first), min(end, last)))
+        return "\n\n".join(pieces)
 
     def _select(self, anchor: int, position: int) -> None:
         """Select again what was selected, also where the text has been set anew."""

@@ -49,6 +49,11 @@ class CallView(QWidget):
         """What is unfolded: the arguments, or the markup of a call that cannot be read; empty while it is folded."""
         return self._body.code() if self._body is not None and self.line.isChecked() else ""
 
+    @property
+    def card(self) -> CodeCard | None:
+        """Where the arguments are written, None while the call is folded."""
+        return self._body if self.line.isChecked() else None
+
     def show_call(self, source: str, calls: tuple[ToolCall, ...] | None) -> None:
         """Show a call as it stands: its markup so far, and what was read of it once it is complete."""
         self._source, self._calls = source, calls

@@ -88,6 +88,10 @@ class UserTurn(QWidget):
     def text(self) -> str:
         return self.bubble.written
 
+    def texts(self) -> list[PageText]:
+        """What can be selected and searched, in the order of reading."""
+        return [self.bubble]
+
     def show_version(self, index: int, count: int) -> None:
         """Say that version `index` (from 0) of `count` is shown; there is a switch where there are several."""
         if self.versions is None and count > 1:
@@ -374,6 +378,17 @@ class ReplyView(QWidget):
             self._began_thinking = self._began_thinking or monotonic()
         elif self._began_thinking is not None and self._thought_seconds is None:
             self._thought_seconds = monotonic() - self._began_thinking
+
+    def texts(self) -> list[PageText | Thought]:
+        """What can be selected and searched, in the order of reading; a folded thought stands for its text."""
+        found: list[PageText | Thought] = []
+        if self._thought is not None and self._thought.text.strip():
+            found.append(self._thought.body or self._thought)
+        for view in self._views:
+            card = view.card if isinstance(view, CallView) else view
+            if card is not None:
+                found.append(card.text if isinstance(card, CodeCard) else card)
+        return found
 
     # -------------------------------------------------------------- where the reader is
 

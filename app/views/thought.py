@@ -55,6 +55,11 @@ class Thought(QWidget):
         return self._text
 
     @property
+    def body(self) -> ProseView | None:
+        """Where the thought is written, None while it is folded."""
+        return self._body.prose if self._body is not None and self.open else None
+
+    @property
     def open(self) -> bool:
         return self.line.isChecked()
 

@@ -6,14 +6,17 @@ from collections import deque
 from collections.abc import Iterable
 from time import perf_counter
 
-from PySide6.QtCore import Qt, QTimer, Signal
+from PySide6.QtCore import QRect, Qt, QTimer, Signal
 from PySide6.QtGui import QKeyEvent, QKeySequence, QResizeEvent
 from PySide6.QtWidgets import QFrame, QScrollArea, QVBoxLayout, QWidget
 
 from app import theme
 from app.render import highlight, maths
 from app.render.buttons import RoundButton
+from app.render.page_text import PageText
+from app.render.selection import PageSelection
 from app.views.message import ReadingMark, ReplyView, UserTurn
+from app.views.thought import Thought
 
 COLUMN = 760
 MARGIN, NARROW_MARGIN, NARROW = 40, 20, 480
@@ -21,6 +24,8 @@ TURN_SPACING = 20
 AT_ONCE, AT_ONCE_MS = 20, 60  # replies of an old chat that are drawn before anything else, and how long that may take
 SLICE_MS = 8
 NEAR_END = 4
+SHORT = 100  # characters of a selection that someone may want to find elsewhere
+AROUND = 48  # pixels that are to be seen above and below a place that is gone to
 ABOVE_WANTED = 48  # what is seen above a turn that was looked for
 
 
@@ -58,6 +63,7 @@ class Transcript(QScrollArea):
         self._drawer = QTimer(self)
         self._drawer.setInterval(0)
         self._drawer.timeout.connect(self._draw_some)
+        self.selection = PageSelection(self._open_texts)
         self._following = True
         self._read_turn: UserTurn | ReplyView | None = None
         self._read_mark: ReadingMark | None = None
@@ -151,6 +157,43 @@ class Transcript(QScrollArea):
             self._undrawn.append(turn)
         self._follow(False)
         self._read_turn, self._read_mark, self._read_below = turn, None, -ABOVE_WANTED
+        self._hold()
+
+    def texts(self) -> list[PageText | Thought]:
+        """What can be selected and searched, in the order of reading; a folded thought stands for its text."""
+        return [text for turn in self._turns for text in turn.texts()]
+
+    def _open_texts(self) -> list[PageText]:
+        return [text for text in self.texts() if isinstance(text, PageText)]
+
+    def selected_words(self) -> str:
+        """What is selected, if it is a few words in one line."""
+        selected = self.selection.selected()
+        words = selected[0].selected_text().strip() if len(selected) == 1 else ""
+        return words if len(words) <= SHORT and "\n" not in words else ""
+
+    def selectAll(self) -> None:
+        """Named as in Qt's own text widgets, for the menu."""
+        self.selection.select_all()
+
+    def copy(self) -> None:
+        """Put what is selected on the clipboard."""
+        if selected := self.selection.selected():
+            selected[0].copy()
+
+    def bottom_of(self, text: QWidget) -> int:
+        """Where a text ends, in pixels from the top of the conversation."""
+        return text.mapTo(self._page, text.rect().bottomLeft()).y()
+
+    def show_place(self, text: PageText, place: QRect) -> None:
+        """Bring a place in a text into sight, if it is not, and stay with it while what is around it is drawn."""
+        bar, height = self.verticalScrollBar(), self.viewport().height()
+        y = text.viewport().mapTo(self._page, place.topLeft()).y()
+        turn = next((turn for turn in self._turns if turn.isAncestorOf(text)), None)
+        if turn is None or bar.value() + AROUND <= y <= bar.value() + height - AROUND - place.height():
+            return
+        self._follow(False)
+        self._read_turn, self._read_mark, self._read_below = turn, None, y - turn.y() - height // 3
         self._hold()
 
     @property

@@ -155,6 +155,23 @@ def test_a_long_line_shows_its_beginning(card: CodeCard) -> None:
     assert card.text.horizontalScrollBar().value() == 0
 
 
+def test_long_lines_can_be_broken_and_are_copied_as_they_were(qtbot: QtBot, card: CodeCard) -> None:
+    card.show_code("short", "", closed=False)
+    assert not card.wrap_button.isVisible()
+    code = "short\n" + "long words " * 60
+    card.show_code(code, "", closed=True)
+    qtbot.waitUntil(card.wrap_button.isVisible)
+    one_line = card.text.height()
+    qtbot.mouseClick(card.wrap_button, Qt.MouseButton.LeftButton)
+    qtbot.waitUntil(lambda: card.text.height() > one_line + 2 * 20)
+    assert card.text.horizontalScrollBar().maximum() == 0
+    card.text.selectAll()
+    assert card.text.createMimeDataFromSelection().text() == code
+    assert card.wrap_button.isVisible()  # to have it back
+    qtbot.mouseClick(card.wrap_button, Qt.MouseButton.LeftButton)
+    qtbot.waitUntil(lambda: card.text.height() == one_line)
+
+
 def test_common_lexers_are_loaded_before_they_are_needed() -> None:
     warm_up().join()
     loaded = lexer_for.cache_info().misses

@@ -1,0 +1,93 @@
+"""One selection over several texts: a conversation is many documents, but to a reader it is one page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QPoint, QRect
+from PySide6.QtGui import QTextCursor
+
+if TYPE_CHECKING:
+    from app.render.page_text import PageText
+
+_KEEP = QTextCursor.MoveMode.KeepAnchor
+
+
+class PageSelection:
+    """Selects from the text where the mouse was pressed to the one where it is now. `texts` are those of the page."""
+
+    def __init__(self, texts: Callable[[], Sequence[PageText]]) -> None:
+        self._texts = texts
+        self._order: list[PageText] = []
+        self._anchor: PageText | None = None
+        self._position = 0
+
+    def press(self, text: PageText) -> None:
+        """The mouse was pressed in `text`, which has placed its own cursor: what other texts had selected is not."""
+        self._order = list(self._texts())
+        for other in self._order:
+            if other is not text:
+                _unselect(other)
+        self._anchor, self._position = text, text.textCursor().anchor()
+
+    def drag(self, to: QPoint) -> bool:
+        """The mouse has been moved to this place of the screen; whether that is outside the text it was pressed in."""
+        anchor = self._anchor
+        if anchor is None or anchor not in self._order:
+            return False
+        target = self._text_at(to)
+        here, there = self._order.index(anchor), self._order.index(target)
+        for index, text in enumerate(self._order):
+            if not min(here, there) <= index <= max(here, there):
+                _unselect(text)
+            elif index not in (here, there):
+                _select(text, 0, None)
+        if target is anchor:
+            return False
+        at = target.cursorForPosition(target.viewport().mapFromGlobal(to)).position()
+        down = here < there
+        _select(anchor, self._position, None if down else 0)
+        _select(target, 0 if down else None, at)
+        return True
+
+    def select_all(self) -> None:
+        for text in self._texts():
+            _select(text, 0, None)
+
+    def clear(self) -> None:
+        for text in self._texts():
+            _unselect(text)
+
+    def selected(self) -> list[PageText]:
+        """The texts of which something is selected, in the order of reading."""
+        return [text for text in self._texts() if text.textCursor().hasSelection()]
+
+    def markdown(self) -> str:
+        """What is selected, as Markdown."""
+        return "\n\n".join(text.selected_markdown().strip("\n") for text in self.selected())
+
+    def _text_at(self, place: QPoint) -> PageText:
+        """The text at a height of the screen; between two texts, the upper one."""
+        above = [text for text in self._order if _on_screen(text).top() <= place.y()]
+        return above[-1] if above else self._order[0]
+
+
+def _on_screen(text: PageText) -> QRect:
+    return QRect(text.mapToGlobal(QPoint(0, 0)), text.size())
+
+
+def _select(text: PageText, anchor: int | None, position: int | None) -> None:
+    """Select from `anchor` to `position`; None is the end."""
+    cursor = text.textCursor()
+    end = text.document().characterCount() - 1
+    cursor.setPosition(end if anchor is None else min(anchor, end))
+    cursor.setPosition(end if position is None else min(position, end), _KEEP)
+    text.setTextCursor(cursor)
+
+
+def _unselect(text: PageText) -> None:
+    cursor = text.textCursor()
+    if cursor.hasSelection():
+        cursor.clearSelection()
+        text.setTextCursor(cursor)
