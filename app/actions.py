@@ -52,6 +52,10 @@ MENUS: dict[str, tuple[Entry | None, ...]] = {
         Entry("paste", "Paste", (Standard.Paste,)),
         Entry("select_all", "Select All", (Standard.SelectAll,)),
         SEPARATOR,
+        Entry("find", "Find in This Chat…", ("Ctrl+F",)),
+        Entry("find_next", "Find Next", ("Ctrl+G",)),
+        Entry("find_previous", "Find Previous", ("Ctrl+Shift+G",)),
+        SEPARATOR,
         Entry("undo_delete", "Undo Delete"),
     ),
     "View": (

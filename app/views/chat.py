@@ -22,6 +22,7 @@ from app.settings import GUIDE
 from app.views.composer import Composer
 from app.views.controls import Button, Dot, Elided, Label
 from app.views.empty import EmptyChat
+from app.views.find import FindBar
 from app.views.message import ReplyView, UserTurn
 from app.views.notice import FailureCard
 from app.views.transcript import Transcript
@@ -123,6 +124,7 @@ class ChatView(QWidget):
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
 
         self.transcript = Transcript()
+        self.find = FindBar(self.transcript)
         self.empty = EmptyChat(session, prompts)
         self.status = StatusLine()
         self.composer = Composer()
@@ -140,12 +142,14 @@ class ChatView(QWidget):
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(0)
+        layout.addWidget(self.find)
         layout.addWidget(self._pages, 1)
         layout.addLayout(self._column)
 
         self.transcript.regenerate_requested.connect(lambda _: self.regenerate())
         self.transcript.action_requested.connect(lambda _: self._act_on_ending())
         self.transcript.link_activated.connect(open_link)
+        self.find.closed.connect(self.composer.setFocus)
         self.empty.chosen.connect(lambda prompt: session.send(prompt))
         self.composer.sent.connect(self._send)
         self.composer.stopped.connect(session.stop)

@@ -22,6 +22,7 @@ from PySide6.QtWidgets import (
 from app import theme
 from app.actions import Actions
 from app.chats.chat import Chat
+from app.render.page_text import PageText
 from app.session import Session
 from app.settings import GUIDE
 from app.views.chat import ChatView
@@ -107,6 +108,9 @@ class Window(QMainWindow):
             "paste": lambda: self._edit("paste"),
             "select_all": lambda: self._edit("selectAll"),
             "undo_delete": session.undo,
+            "find": chat.find.open_bar,
+            "find_next": chat.find.go_on,
+            "find_previous": chat.find.go_back,
             "sidebar": lambda: self.show_sidebar(not self.sidebar.isVisibleTo(self)),
             "inspector": lambda: self.show_inspector(not self.inspector.isVisibleTo(self)),
             "find_chat": self.find_chat,
@@ -189,7 +193,10 @@ class Window(QMainWindow):
         self.sidebar.start_filter()
 
     def _edit(self, what: str) -> None:
-        method = getattr(QApplication.focusWidget(), what, None)
+        focused = QApplication.focusWidget()
+        if what == "selectAll" and isinstance(focused, PageText):  # one text is a part of the page
+            what = "select_all"
+        method = getattr(focused, what, None)
         if method is not None:
             method()
 
