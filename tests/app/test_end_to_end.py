@@ -109,6 +109,7 @@ def test_type_return_and_the_reply_grows(chat: Home, qtbot: QtBot) -> None:
 
 def test_the_plots_receive_points_and_the_panel_numbers(chat: Home, qtbot: QtBot) -> None:
     speed = chat.window.inspector.speed
+    chat.session.set_wish(MtpWish("on", 2))
     chat.session.current.max_tokens = 400
     chat.ask(qtbot, "neji toro")
     qtbot.waitUntil(chat.idle, timeout=PATIENCE_MS)
@@ -118,7 +119,7 @@ def test_the_plots_receive_points_and_the_panel_numbers(chat: Home, qtbot: QtBot
     counted = chat.measured().stats
     assert speed.tokens_per_round.value.text() == f"{counted.tokens_per_round:.2f}"
     assert speed.drafts[0].isVisible()
-    assert chat.window.header.chip.text == f"{counted.tokens_per_second:.0f} tok/s"
+    assert chat.window.header.chip.text.startswith(f"{counted.tokens_per_second:.0f} tok/s")
 
 
 def test_stop_ends_the_reply_and_the_next_message_works(chat: Home, qtbot: QtBot) -> None:
@@ -150,7 +151,8 @@ def test_the_override_switches_mtp_without_loading_again_and_changes_no_word(cha
         qtbot.waitUntil(chat.idle, timeout=PATIENCE_MS)
         reply = chat.measured()
         assert reply.decision.mode == ("plain" if override == "off" else "mtp")
-        assert (reply.stats.drafted == 0) == (override == "off")
+        if override != "auto":  # which drafts where it pays, and on a processor that is nowhere
+            assert (reply.stats.drafted == 0) == (override == "off")
         texts[override] = reply.text
     assert len(chat.loaded) == loads
     assert texts["on"] == texts["off"] == texts["auto"] != ""
