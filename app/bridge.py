@@ -35,6 +35,8 @@ from engine.types import (
     Loaded,
     LoadFailed,
     LoadProgress,
+    Measured,
+    MeasureProgress,
     ModelInfo,
     MtpWish,
     PrefillProgress,
@@ -64,6 +66,7 @@ class WorkerLike(Protocol):
     def load(self, path: str, head: str | None = None) -> None: ...
     def generate(self, request: Request) -> None: ...
     def check(self, request: Request) -> None: ...
+    def measure(self, request_id: int) -> None: ...
     def stop(self, request_id: int) -> None: ...
     def forget(self, chat: str) -> None: ...
     def set_chat_memory(self, budget: int | None) -> None: ...
@@ -96,9 +99,10 @@ class Bridge(QObject):
     rounds = Signal(int, object, object)  # request id, list[RoundStats] of a tick, the latest Snapshot
     finished = Signal(object)  # Finished
     failed = Signal(object)  # Failed
-    check_progress = Signal(float)  # 0 to 1
+    job_progress = Signal(float)  # 0 to 1, of the check or the measurement that is running
     checked = Signal(object)  # Checked
-    check_failed = Signal(object)  # ErrorReport
+    measured = Signal(object)  # Measured
+    job_failed = Signal(object)  # ErrorReport
     chat_memory = Signal(object)  # ChatMemory: what the caches of chats hold
     worker_lost = Signal(object)  # ErrorReport; the model is gone with it
     ticked = Signal()
@@ -116,7 +120,7 @@ class Bridge(QObject):
         self._worker: WorkerLike | None = None
         self._state = State.IDLE
         self._request: int | None = None
-        self._check: int | None = None
+        self._job: int | None = None
         self._loading: str | None = None
         self._loads = 0
         self._chat_memory: int | None = None
@@ -178,17 +182,24 @@ class Bridge(QObject):
         self._worker.stop(self._request)
 
     def check(self, request: Request) -> None:
-        """Write this reply plainly and with drafts and compare them. Ends in `checked` or `check_failed`. A reply or a
-        load that is asked for meanwhile follows when the check has ended: `stop_check` first."""
+        """Write this reply plainly and with drafts and compare them. Ends in `checked` or `job_failed`. A reply or a
+        load that is asked for meanwhile follows when the check has ended: `stop_job` first."""
         self.start()
         assert self._worker is not None
-        self._check = request.id
+        self._job = request.id
         self._worker.check(request)
 
-    def stop_check(self) -> None:
-        """Stop the check that is running; it ends as `checked`. Does nothing when there is none."""
-        if self._check is not None and self._worker is not None:
-            self._worker.stop(self._check)
+    def measure(self, request_id: int) -> None:
+        """Time the model, plain against each depth. Ends in `measured` or `job_failed`; otherwise as `check`."""
+        self.start()
+        assert self._worker is not None
+        self._job = request_id
+        self._worker.measure(request_id)
+
+    def stop_job(self) -> None:
+        """Stop the check or the measurement; it ends all the same. Does nothing when there is none."""
+        if self._job is not None and self._worker is not None:
+            self._worker.stop(self._job)
 
     def forget(self, chat: str) -> None:
         """Free what the engine remembers of a chat that is gone."""
@@ -206,7 +217,7 @@ class Bridge(QObject):
         self._timer.stop()
         worker, self._worker = self._worker, None
         if worker is not None:
-            for id in (self._request, self._check):
+            for id in (self._request, self._job):
                 if id is not None:
                     worker.stop(id)
             worker.shutdown(timeout)
@@ -214,7 +225,7 @@ class Bridge(QObject):
                 if not isinstance(event, WorkerStopped):
                     self._take(event)
             self._flush()
-        self._request = self._check = self._loading = None
+        self._request = self._job = self._loading = None
         self._loads = 0
         self._settle()
 
@@ -266,18 +277,24 @@ class Bridge(QObject):
                         next_step="Send a message: Foreword loads the model again.",
                     )
                 )
-            case CheckProgress(id=id, fraction=fraction):
-                if id == self._check:
-                    self.check_progress.emit(fraction)
-            case Checked(id=id) | Failed(id=id) if id == self._check:
-                self._check = None
-                if isinstance(event, Checked):
-                    self.checked.emit(event)
-                else:
-                    self.check_failed.emit(event.error)
+            case CheckProgress(id=id, fraction=fraction) | MeasureProgress(id=id, fraction=fraction):
+                if id == self._job:
+                    self.job_progress.emit(fraction)
+            case Checked(id=id) | Measured(id=id) | Failed(id=id) if id == self._job:
+                self._end_job(event)
             case Started() | PrefillProgress() | TextDelta() | RoundDone() | Finished() | Failed():
                 if event.id == self._request:
                     self._take_of_reply(event)
+
+    def _end_job(self, event: Checked | Measured | Failed) -> None:
+        self._job = None
+        match event:
+            case Checked():
+                self.checked.emit(event)
+            case Measured():
+                self.measured.emit(event)
+            case Failed(error=error):
+                self.job_failed.emit(error)
 
     def _take_end_of_load(self, event: Loaded | LoadFailed) -> None:
         """Only the load that was asked for last counts: another model may have been chosen meanwhile."""
@@ -342,8 +359,8 @@ class Bridge(QObject):
         worker, self._worker = self._worker, None
         if worker is not None:
             worker.shutdown(0.0)
-        request, check, loading = self._request, self._check, self._loading
-        self._loading = self._check = None
+        request, job, loading = self._request, self._job, self._loading
+        self._loading = self._job = None
         self._loads = 0
         if request is not None:
             self._end()
@@ -353,8 +370,8 @@ class Bridge(QObject):
             self.load_failed.emit(LoadFailed(loading, error))
         if request is not None:
             self.failed.emit(Failed(request, error))
-        if check is not None:
-            self.check_failed.emit(error)
+        if job is not None:
+            self.job_failed.emit(error)
 
     def _settle(self) -> None:
         """The state that follows from what is still under way."""

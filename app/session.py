@@ -10,6 +10,7 @@ import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
 from PySide6.QtCore import QObject, Signal
 
@@ -29,6 +30,7 @@ from engine.types import (
     Finished,
     LoadFailed,
     LoadProgress,
+    Measured,
     Message,
     ModelInfo,
     MtpWish,
@@ -43,6 +45,14 @@ from engine.types import (
 
 CHECK_QUESTION = "Tell me a short story about a lighthouse keeper who finds a letter in a bottle."
 """What is answered where a chat has no reply yet to check word for word."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """A check word for word or a measurement under way; `fraction` runs from 0 to 1."""
+
+    kind: Literal["check", "measure"]
+    fraction: float = 0.0
 
 
 @dataclass(eq=False)
@@ -83,7 +93,7 @@ class Session(QObject):
     thinking_changed = Signal()  # whether the model is to think before it answers
     room_changed = Signal()  # memory for chats and what they hold, the context, what happens to a full chat
     speed_changed = Signal()  # new numbers in `speed`
-    check_changed = Signal()  # a check word for word began, went on or ended
+    job_changed = Signal()  # a check or a measurement began, went on or ended
     load_failed = Signal(object, object)  # Chat, ErrorReport: shown where the model was asked for
     message_wanted = Signal(object, object)  # Turn, Answer or None: bring it into sight
     removed = Signal(str)  # one short line about what was taken away and can be put back
@@ -110,9 +120,9 @@ class Session(QObject):
         self.chat_memory: ChatMemory | None = None
         self._ids = itertools.count(1)
         self._speeds: dict[str, SpeedLog] = {}
-        self.checking: float | None = None
-        """How far the check word for word is, 0 to 1; None while none is running."""
-        self.check_result = ""
+        self.job: Job | None = None
+        """The check or the measurement that is running."""
+        self.job_result = ""
         """What the last one of the model in use found, for people."""
 
         bridge.state_changed.connect(lambda _: self.state_changed.emit())
@@ -126,9 +136,10 @@ class Session(QObject):
         bridge.rounds.connect(self._on_rounds)
         bridge.finished.connect(self._on_finished)
         bridge.failed.connect(self._on_failed)
-        bridge.check_progress.connect(self._on_check_progress)
-        bridge.checked.connect(lambda event: self._end_check(event.sentence))
-        bridge.check_failed.connect(lambda error: self._end_check(str(error)))
+        bridge.job_progress.connect(self._on_job_progress)
+        bridge.checked.connect(lambda event: self._end_job(event.sentence))
+        bridge.measured.connect(self._on_measured)
+        bridge.job_failed.connect(lambda error: self._end_job(str(error)))
         bridge.chat_memory.connect(self._on_chat_memory)
         bridge.worker_lost.connect(self._on_worker_lost)
         bridge.set_chat_memory(settings.chat_memory)
@@ -312,8 +323,8 @@ class Session(QObject):
         self._load(path)
 
     def _load(self, path: str) -> None:
-        self.stop_check()
-        self.check_result = ""
+        self.stop_job()
+        self.job_result = ""
         self._load_when_idle = None
         self.model_path = path
         self.info = None
@@ -464,7 +475,7 @@ class Session(QObject):
     def _generate(self) -> None:
         assert self.writing is not None
         assert self.info is not None
-        self.stop_check()  # a message comes first
+        self.stop_job()  # a message comes first
         writing, info = self.writing, self.info
         writing.waits_for_model = False
         chat, answer, begun = writing.chat, writing.answer, writing.begun
@@ -511,20 +522,19 @@ class Session(QObject):
         else:
             self.notice.emit(f"Exported to {path.name}.")
 
-    # ------------------------------------------------------------ check word for word
+    # ------------------------------------------------------------ check word for word, measure
 
     @property
-    def can_check(self) -> bool:
+    def can_compare(self) -> bool:
         """Whether plain decoding and MTP can be compared now: there is a head, and nothing else is under way."""
         head = self.info is not None and self.info.capability.refusal is None and self.info.capability.head is not None
-        return head and not self.busy and self.state == State.IDLE and self.checking is None
+        return head and not self.busy and self.state == State.IDLE and self.job is None
 
     def check_words(self) -> None:
         """Write the last reply of the chat that is shown once more, plainly and with MTP, and compare them word for
         word; in a chat without one, a standard question is answered."""
-        if not self.can_check:
+        if not self.can_compare:
             return
-        self.checking, self.check_result = 0.0, ""
         chat = self.current
         turn = next((turn for turn in reversed(chat.turns) if turn.shown is not None and turn.shown.tokens), None)
         if turn is None or turn.shown is None:
@@ -543,20 +553,37 @@ class Session(QObject):
                 context_limit=self.context_limit,
                 overflow=self.settings.overflow,
             )
+        self._begin_job("check")
         self.bridge.check(request)
-        self.check_changed.emit()
 
-    def stop_check(self) -> None:
-        """Stop the check word for word; does nothing when none is running."""
-        self.bridge.stop_check()
+    def measure(self) -> None:
+        """Time the model in use on this computer, plain against each depth, for up to a minute."""
+        if self.can_compare:
+            self._begin_job("measure")
+            self.bridge.measure(next(self._ids))
 
-    def _on_check_progress(self, fraction: float) -> None:
-        self.checking = fraction
-        self.check_changed.emit()
+    def stop_job(self) -> None:
+        """Stop the check or the measurement; does nothing when none is running."""
+        self.bridge.stop_job()
 
-    def _end_check(self, sentence: str) -> None:
-        self.checking, self.check_result = None, sentence
-        self.check_changed.emit()
+    def _begin_job(self, kind: Literal["check", "measure"]) -> None:
+        self.job, self.job_result = Job(kind), ""
+        self.job_changed.emit()
+
+    def _on_job_progress(self, fraction: float) -> None:
+        if self.job is not None:
+            self.job = replace(self.job, fraction=fraction)
+            self.job_changed.emit()
+
+    def _on_measured(self, event: Measured) -> None:
+        if event.evidence is not None and self.info is not None:
+            self.info = replace(self.info, evidence=event.evidence)
+            self.wish_changed.emit()  # what Auto decides may be another thing now
+        self._end_job(event.sentence)
+
+    def _end_job(self, sentence: str) -> None:
+        self.job, self.job_result = None, sentence
+        self.job_changed.emit()
 
     # ------------------------------------------------------------ events of the worker
 

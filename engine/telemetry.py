@@ -59,20 +59,18 @@ class Comparer:
         self._drafting = drafting
         self._reply = _Sums()
         self._rounds = 0
-        self._plain_before = False
         self._known: Comparison | None = None
 
     def add(self, stats: RoundStats, context: int) -> None:
         """Count a round that began when the conversation had `context` tokens."""
         self._rounds += 1
-        follows, self._plain_before = self._plain_before, stats.drafted == 0
         self._band = _band(context)
         if self._rounds % RENEWED == 0:
             self._known = None
         if self._rounds <= WARM_UP_ROUNDS:
             return
         kind = (self._band, stats.drafted)
-        if stats.drafted or follows:
+        if stats.drafted or stats.pipelined:
             timings = self._timings.setdefault(kind, deque(maxlen=TIMINGS))
             timings.append(stats.ms)
             self._typical.pop(kind, None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from datetime import date
 
 from engine.types import Reply
 
@@ -71,6 +72,18 @@ def duration(seconds: float) -> str:
         return f"{max(seconds, 0.1):.1f} s"
     whole = round(seconds)
     return f"{whole} s" if whole < 60 else f"{whole // 60} min {whole % 60} s"
+
+
+def day(written: str, today: date | None = None) -> str:
+    """A day of ISO 8601 for people: "today", "29 Nov", "29 Nov 2025"; as it is where it is no such day."""
+    try:
+        then = date.fromisoformat(written)
+    except ValueError:
+        return written
+    now = today or date.today()
+    if then == now:
+        return "today"
+    return f"{then.day} {then:%b}" if then.year == now.year else f"{then.day} {then:%b %Y}"
 
 
 def _short(value: float) -> str:

@@ -7,6 +7,7 @@ no measurement is hidden, never shown as zero. Everything is drawn from the sess
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 
 from PySide6.QtCore import Qt
@@ -16,6 +17,7 @@ from PySide6.QtWidgets import QFrame, QHBoxLayout, QScrollArea, QVBoxLayout, QWi
 from app.session import Session
 from app.speed import SpeedLog, axis_top
 from app.views.controls import Button, Elided, Hairline, Label, Paragraph, Segments, explain, row
+from app.views.figures import HERE, day
 from app.views.instruments import CostRow, DraftRow, Figure, Number, PlotGroup, Why
 from app.views.plot import GUTTER, Plot
 from app.views.verdict import TOOLTIPS, costs_of, drafters_of, figure_of, percent, sentence_of
@@ -25,6 +27,7 @@ NUMBERS_EVERY = 6
 """Ticks between changes of the written numbers: five times a second is as fast as digits can be read."""
 
 CHECK = "Check word for word"
+MEASURE, MEASURE_AGAIN = "Measure this Mac" if HERE == "this Mac" else "Measure", "Measure again"
 
 
 def _side_by_side(*numbers: Number) -> QHBoxLayout:
@@ -144,9 +147,10 @@ class SpeedPanel(QWidget):
         self.overrides.chosen.connect(self._on_override)
         self.depths.chosen.connect(self._on_depth)
         self.copy_receipt.clicked.connect(self._copy_receipt)
-        self.check.clicked.connect(self._check_or_stop)
-        session.check_changed.connect(self._refresh_check)
-        session.state_changed.connect(self._refresh_check)
+        self.measure.clicked.connect(lambda: self._do_or_stop(session.measure))
+        self.check.clicked.connect(lambda: self._do_or_stop(session.check_words))
+        session.job_changed.connect(self._refresh_job)
+        session.state_changed.connect(self._refresh_job)
         session.model_changed.connect(self.refresh)
         session.wish_changed.connect(self.refresh)
         session.current_changed.connect(self.refresh)
@@ -179,17 +183,21 @@ class SpeedPanel(QWidget):
             line.addWidget(segments, 1)
             column.addLayout(line)
         column.addSpacing(2)
-        self.export = Button("Export rounds…", "link", "smallmedium")
+        self.export = Button("Export…", "link", "smallmedium")
         explain(self.export, TOOLTIPS["export"])
-        column.addLayout(row(self.export, 1, self.copy_receipt))
-        self.check_result = Paragraph(role="why", tone="text2")
-        self.check = Button(CHECK)
+        self.measured = Label(role="small", tone="text3")
+        explain(self.measured, TOOLTIPS["measured"])
+        column.addLayout(row(self.measured, 1, self.export, self.copy_receipt, spacing=12))
+        self.job_result = Paragraph(role="why", tone="text2")
+        column.addWidget(self.job_result)
+        self.measure, self.check = Button(MEASURE), Button(CHECK)
+        explain(self.measure, TOOLTIPS["measure"])
         explain(self.check, TOOLTIPS["check"])
-        column.addWidget(self.check_result)
-        self.buttons = QHBoxLayout()
-        self.buttons.setSpacing(8)
-        self.buttons.addWidget(self.check, 1)
-        column.addLayout(self.buttons)
+        buttons = QHBoxLayout()
+        buttons.setSpacing(8)
+        buttons.addWidget(self.measure, 1)
+        buttons.addWidget(self.check, 1)
+        column.addLayout(buttons)
         return pinned
 
     def build_plots(self) -> None:
@@ -230,7 +238,7 @@ class SpeedPanel(QWidget):
         log = self._session.speed
         self._refresh_why()
         self._refresh_wishes()
-        self._refresh_check()
+        self._refresh_job()
         self._write_numbers(log)
         self._draw_plots(log)
 
@@ -292,13 +300,14 @@ class SpeedPanel(QWidget):
         if per_round is not None:
             self.tokens_per_round.value.setText(f"{per_round:.2f}")
             self.depth_now.value.setText(str(depth))
-        self._write_costs(drafting)
+        self._write_costs(shown=decision is not None and decision.mode == "plain")
         self.export.setVisible(log.has_rounds)
         self._refresh_why()
 
-    def _write_costs(self, drafting: bool) -> None:
+    def _write_costs(self, shown: bool) -> None:
         """What a round takes, where MTP is off and it was measured: that is the reason, or would be."""
-        costs = None if drafting else costs_of(None, self._comparison)
+        info = self._session.info
+        costs = costs_of(info.evidence if info is not None else None, self._comparison) if shown else None
         self._costs.setVisible(costs is not None)
         if costs is None:
             return
@@ -353,14 +362,19 @@ class SpeedPanel(QWidget):
             for depth in range(1, MAX_DEPTH + 1):
                 self.depths.button(depth).setEnabled(self.depths.isEnabled() and depth <= info.capability.max_depth)
 
-    def _refresh_check(self) -> None:
+    def _refresh_job(self) -> None:
+        """The two buttons, of which the one that was pressed stops what it began, and what came of it."""
         session = self._session
-        running = session.checking is not None
-        self.check.setText(CHECK if session.checking is None else f"Stop the check ({session.checking:.0%})")
-        self.check.setEnabled(running or session.can_check)
-        self.check_result.setVisible(bool(session.check_result))
-        if session.check_result != self.check_result.accessibleName():
-            self.check_result.show_text(session.check_result)
+        evidence = session.info.evidence if session.info is not None else None
+        words = {"measure": MEASURE if evidence is None else MEASURE_AGAIN, "check": CHECK}
+        for kind, button in (("measure", self.measure), ("check", self.check)):
+            running = session.job is not None and session.job.kind == kind
+            button.setText(f"Stop ({session.job.fraction:.0%})" if running and session.job else words[kind])
+            button.setEnabled(running or session.can_compare)
+        self.measured.setText("" if evidence is None else f"Measured {day(evidence.date)}")
+        self.job_result.setVisible(bool(session.job_result))
+        if session.job_result != self.job_result.accessibleName():
+            self.job_result.show_text(session.job_result)
 
     # ------------------------------------------------------------ wishes
 
@@ -374,11 +388,11 @@ class SpeedPanel(QWidget):
     def _on_depth(self, depth: object) -> None:
         self._session.set_wish(MtpWish(self._session.wish.override, depth))  # type: ignore[arg-type]
 
-    def _check_or_stop(self) -> None:
-        if self._session.checking is None:
-            self._session.check_words()
+    def _do_or_stop(self, do: Callable[[], None]) -> None:
+        if self._session.job is None:
+            do()
         else:
-            self._session.stop_check()
+            self._session.stop_job()
 
     def _copy_receipt(self) -> None:
         decision = self._decision

@@ -18,8 +18,8 @@ TOOLTIPS = {
     "left out.",
     "measuring": f"The speed-up is shown when {PLAIN_NEEDED} plain steps were timed in this chat, at about this length "
     "of context. Auto makes one now and then while it reads ahead.",
-    "unmeasured": "At a fixed depth there are no plain steps to compare with. Set the depth to Auto, send one message "
-    "with MTP off, or measure this computer.",
+    "unmeasured": "With MTP on at all times there are no plain steps to compare with. Set it to Auto, send one message "
+    f"with MTP off, or measure {HERE}.",
     "speed": "Tokens per second while writing, without the time to read your message. "
     "While a reply is written: over the last two seconds. After it: over the whole reply.",
     "acceptance": "Accepted drafts divided by checked drafts, over the last two seconds. A draft behind a rejected "
@@ -43,6 +43,9 @@ TOOLTIPS = {
     "depths": "How many tokens to draft in a round. Auto chooses for you. A change holds from the next message.",
     "check": "Writes the last reply of this chat twice more, unseen: plainly and with MTP, with the same seed, and "
     "compares them word for word. They have to be the same.",
+    "measure": f"Writes a few texts on {HERE} with this model, plainly and with each depth in turn, for up to a "
+    "minute. What it finds is kept and beats what is known of the chip.",
+    "measured": "When this model and its head were timed here, with the version of the app that runs now.",
     "receipt": "The record of why MTP is on or off, as JSON.",
     "export": "Every round of this model since the app was started, as a table (CSV) or as JSON.",
 }
@@ -84,7 +87,7 @@ def figure_of(log: SpeedLog, comparison: Comparison) -> FigureWords:
         definition = f"With MTP ÷ plain, both timed on {HERE}"
         return FigureWords("Net speed-up", f"{comparison.speed_up:.2f}", "×", definition, TOOLTIPS["speed-up"])
     heading = "Speed with MTP"
-    if decision.receipt.depth_source != "auto":
+    if not decision.adaptive or decision.least:
         definition, tooltip = "Plain was not measured in this chat", TOOLTIPS["unmeasured"]
     else:
         timed = min(comparison.plain_rounds, PLAIN_NEEDED)
@@ -118,6 +121,8 @@ def sentence_of(decision: Decision, comparison: Comparison, device: str) -> str:
         if found.tokens < found.plain_steps:
             return f"On because you asked. It costs speed here: a round takes {takes} and {yields}."
         return f"On because you asked. It pays in this chat: a round takes {takes} and {yields}."
+    if found.tokens < found.plain_steps:
+        return f"Auto, mostly plain in this chat: a round takes {takes} and {yields}."
     on = f"this {device.removeprefix('Apple ')}" if device.startswith("Apple ") else HERE
     return f"On: a round costs {takes} on {on} and {yields}."
 

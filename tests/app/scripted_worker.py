@@ -13,8 +13,10 @@ from engine.telemetry import Comparer
 from engine.types import (
     Capability,
     Decision,
+    DepthEvidence,
     Device,
     Event,
+    Evidence,
     Finished,
     FinishReason,
     HeadInfo,
@@ -24,6 +26,7 @@ from engine.types import (
     MtpWish,
     PositionCount,
     PrefillProgress,
+    PromptEvidence,
     Ready,
     Reply,
     Request,
@@ -33,6 +36,7 @@ from engine.types import (
     Snapshot,
     Started,
     TextDelta,
+    Timing,
 )
 
 HEAD = HeadInfo("embedded", 1, 1_000_000, "bf16")
@@ -72,6 +76,22 @@ def decision(mode: Mode = "mtp", depth: int | None = None) -> Decision:
     return decide(info.device, info.capability, MtpWish("auto" if mode == "mtp" else "off", depth))
 
 
+def evidence(*costs: float, accepted: int = 30, date: str = "2026-01-01") -> Evidence:
+    """Plain steps of 10 ms, rounds of one draft and more at these costs; of 40 drafts at each place `accepted` are."""
+
+    def timing(ms: float) -> Timing:
+        return Timing(ms, ms, ms)
+
+    depths, tokens, reached = [], 1.0, 1.0
+    for depth, cost in enumerate(costs, start=1):
+        reached *= accepted / 40
+        tokens += reached
+        counts = (PositionCount(40, accepted),) * depth
+        depths.append(DepthEvidence(depth, timing(10 * cost / tokens), timing(10 * cost), counts))
+    prompts = tuple(PromptEvidence(kind, 50, timing(10.0), tuple(depths)) for kind in ("code", "prose"))
+    return Evidence("target", "head", "Apple M2 Pro", (("mlx", "0"),), date, prompts)
+
+
 class ScriptedWorker:
     """Notes commands, hands out events."""
 
@@ -80,10 +100,12 @@ class ScriptedWorker:
         self.loads: list[str] = []
         self.requests: list[Request] = []
         self.checks: list[Request] = []
+        self.measurements: list[int] = []
         self.stops: list[int] = []
         self.forgotten: list[str] = []
         self.budgets: list[int | None] = []
         self._comparers: dict[str, Comparer] = {}
+        self._drafted_last = True
         self.was_started = False
         self.was_shut_down = False
 
@@ -98,6 +120,9 @@ class ScriptedWorker:
 
     def check(self, request: Request) -> None:
         self.checks.append(request)
+
+    def measure(self, request_id: int) -> None:
+        self.measurements.append(request_id)
 
     def stop(self, request_id: int) -> None:
         self.stops.append(request_id)
@@ -146,6 +171,7 @@ class ScriptedWorker:
         """The last request has been accepted and its prompt read."""
         decided = decided or decision(mode, depth)
         self.comparer.begin(decided.mode)
+        self._drafted_last = True  # the first round is never pipelined
         started = Started(self.last_id, decided, seed=7, opened_thinking=opened_thinking)
         self.say(started, PrefillProgress(self.last_id, prompt, prompt, 0))
 
@@ -164,8 +190,11 @@ class ScriptedWorker:
         snapshot = Snapshot()
         for number in range(before + 1, before + rounds + 1):
             stats = RoundStats(
-                2 if mtp else 0, 2 if mtp else 0, tokens_per_round - 1, tokens_per_round, ms, depth=2 if mtp else 0
+                *(2 if mtp else 0, 2 if mtp else 0, tokens_per_round - 1, tokens_per_round, ms),
+                depth=2 if mtp else 0,
+                pipelined=not mtp and not self._drafted_last,
             )
+            self._drafted_last = mtp
             self.comparer.add(stats, 100)
             tokens = 1 + number * tokens_per_round
             speed = tokens_per_round / ms * 1000.0

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from datetime import date
 from pathlib import Path
 
 from PySide6.QtCore import QEventLoop, QTimer
@@ -16,11 +17,14 @@ from app.bridge import Bridge
 from app.session import Session
 from app.settings import Settings
 from app.views.inspector import Inspector
+from engine.evidence import verdict
 from engine.telemetry import Counters
 from engine.types import (
     Checked,
     CheckProgress,
     Device,
+    Measured,
+    MeasureProgress,
     MtpWish,
     Refusal,
     RoundDone,
@@ -29,7 +33,7 @@ from engine.types import (
     TextDelta,
     WordCheck,
 )
-from tests.app.scripted_worker import ScriptedWorker, model_info
+from tests.app.scripted_worker import ScriptedWorker, evidence, model_info
 
 M2 = Device("Apple M2 Pro", 14, 16 * 2**30, 12 * 2**30, True, "macOS")
 M4 = Device("Apple M4 Pro", 16, 48 * 2**30, 36 * 2**30, True, "macOS")
@@ -77,10 +81,14 @@ class TabStudio:
             plain_ms = 1000 / speed * (1 + drift)
             drafted = decision.mode != "plain"
             kinds = [False, False] if number in places and drafted else [drafted]
-            for drafts in kinds:
+            for place, drafts in enumerate(kinds):
                 hit = drafts and chance.random() < share
                 ms = plain_ms * (cost if drafts else 1.0)
-                counts = RoundStats(int(drafts), int(drafts), int(hit), 1 + hit, ms, "mtp_chain" if drafts else None)
+                counts = RoundStats(
+                    *(int(drafts), int(drafts), int(hit), 1 + hit, ms, "mtp_chain" if drafts else None),
+                    depth=int(drafted),
+                    pipelined=not drafts and (place == 1 or not drafted),
+                )
                 counters.add(counts)
                 stats = counters.snapshot()
                 self.worker.say(RoundDone(self.worker.last_id, counts, stats))
@@ -115,6 +123,18 @@ def take_tabs(appearance: theme.Appearance, folder: Path) -> None:
     studio.begin(M2, **four_bit)
     studio.write(57.1)
     studio.take("off-by-device")
+    studio.begin(M2, **four_bit)
+    studio.session.measure()
+    found = evidence(1.69, 2.37, 3.09, accepted=24, date=date.today().isoformat())
+    studio.worker.say(Measured(studio.worker.measurements[-1], found, verdict(found)))
+    studio.bridge.tick()
+    studio.write(57.1)
+    studio.take("off-by-evidence")
+    studio.begin(M4, **four_bit)
+    studio.session.measure()
+    studio.worker.say(MeasureProgress(studio.worker.measurements[-1], "code", 0.3))
+    studio.bridge.tick()
+    studio.take("measuring-this-mac")
     studio.begin(M2, MtpWish("on"), **four_bit)
     studio.write(57.1, cost=1.85, share=0.74)
     studio.take("overridden")

@@ -10,7 +10,7 @@ from pytestqt.qtbot import QtBot
 from app.bridge import Bridge, State
 from app.chats.chat import Chat, title_of
 from app.chats.store import Store
-from app.session import Session
+from app.session import Job, Session
 from app.settings import Settings
 from engine.types import (
     Checked,
@@ -18,13 +18,15 @@ from engine.types import (
     ErrorReport,
     Failed,
     LoadFailed,
+    Measured,
+    MeasureProgress,
     Message,
     MtpWish,
     Refusal,
     WordCheck,
     WorkerStopped,
 )
-from tests.app.scripted_worker import ScriptedWorker, model_info
+from tests.app.scripted_worker import ScriptedWorker, evidence, model_info
 
 ERROR = ErrorReport("out_of_memory", "There was not enough memory.", "It is kept.", "Close other apps.")
 
@@ -793,18 +795,18 @@ def test_a_check_writes_the_last_reply_of_the_chat_again(desk: Desk) -> None:
     desk.exchange("one", "first", rounds=5)
     desk.exchange("two", "second", rounds=5)
     asked = desk.worker.requests[-1]
-    assert desk.session.can_check
+    assert desk.session.can_compare
     desk.session.check_words()
     (check,) = desk.worker.checks
     assert check.messages == asked.messages
     assert check.seed == 7, "the seed that the reply was written with"
     assert check.max_tokens == 11
-    assert not desk.session.can_check
+    assert not desk.session.can_compare
     desk.does(lambda: desk.worker.say(CheckProgress(check.id, 0.4)))
-    assert desk.session.checking == 0.4
+    assert desk.session.job == Job("check", 0.4)
     desk.does(lambda: desk.worker.say(Checked(check.id, WordCheck(True, 11, 3, 7), "Identical.")))
-    assert (desk.session.checking, desk.session.check_result) == (None, "Identical.")
-    assert desk.session.can_check
+    assert (desk.session.job, desk.session.job_result) == (None, "Identical.")
+    assert desk.session.can_compare
 
 
 def test_in_an_empty_chat_a_check_answers_a_standard_question(desk: Desk) -> None:
@@ -815,7 +817,7 @@ def test_in_an_empty_chat_a_check_answers_a_standard_question(desk: Desk) -> Non
 
 def test_a_check_waits_for_no_reply_and_a_reply_for_no_check(desk: Desk) -> None:
     desk.session.send("one")
-    assert not desk.session.can_check
+    assert not desk.session.can_compare
     desk.session.check_words()
     assert desk.worker.checks == []
     desk.does(lambda: desk.worker.reply("x"))
@@ -826,19 +828,45 @@ def test_a_check_waits_for_no_reply_and_a_reply_for_no_check(desk: Desk) -> None
     desk.does(lambda: desk.worker.say(Checked(check.id, None, "The check was stopped.")))
     desk.does(lambda: desk.worker.reply("y"))
     assert desk.session.current.turns[-1].shown.text == "y"
-    assert desk.session.checking is None
+    assert desk.session.job is None
 
 
 def test_a_check_that_fails_or_loses_its_worker_says_so(desk: Desk) -> None:
     desk.session.check_words()
     error = ErrorReport("x", "It broke.", next_step="Try again.")
     desk.does(lambda: desk.worker.say(Failed(desk.worker.checks[-1].id, error)))
-    assert (desk.session.checking, desk.session.check_result) == (None, "It broke. Try again.")
+    assert (desk.session.job, desk.session.job_result) == (None, "It broke. Try again.")
     desk.session.check_words()
     desk.does(lambda: desk.worker.say(WorkerStopped(error)))
-    assert desk.session.checking is None
+    assert desk.session.job is None
 
 
 def test_without_a_head_there_is_nothing_to_check(desk: Desk) -> None:
     desk.load("other", head=None, refusal=Refusal("missing_head_weights", "The head’s weights are missing."))
-    assert not desk.session.can_check
+    assert not desk.session.can_compare
+
+
+def test_a_measurement_is_what_auto_goes_by_from_then_on(desk: Desk) -> None:
+    told: list[object] = []
+    desk.session.wish_changed.connect(lambda: told.append(desk.session.decision))
+    assert desk.session.decision.mode == "mtp"
+    desk.session.measure()
+    (number,) = desk.worker.measurements
+    assert not desk.session.can_compare
+    desk.does(lambda: desk.worker.say(MeasureProgress(number, "code", 0.5)))
+    assert desk.session.job == Job("measure", 0.5)
+    slower = evidence(1.69, 2.37, accepted=20)
+    desk.does(lambda: desk.worker.say(Measured(number, slower, "It does not pay.")))
+    assert desk.session.info.evidence == slower
+    assert (desk.session.job, desk.session.job_result) == (None, "It does not pay.")
+    assert desk.session.decision.mode == "plain"
+    assert told == [desk.session.decision]
+
+
+def test_a_measurement_that_was_stopped_changes_nothing(desk: Desk) -> None:
+    desk.session.measure()
+    desk.session.stop_job()
+    assert desk.worker.stops == desk.worker.measurements
+    desk.does(lambda: desk.worker.say(Measured(desk.worker.stops[0], None, "Stopped.")))
+    assert desk.session.info.evidence is None
+    assert desk.session.decision.mode == "mtp"

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from datetime import date
 
 import numpy  # noqa: F401  # the worker imports both before the window draws a plot
 import pyqtgraph  # noqa: F401
@@ -16,8 +17,8 @@ from app.session import Session
 from app.settings import Settings
 from app.views.instruments import Digits
 from app.views.speed import NUMBERS_EVERY, SpeedPanel
-from engine.types import Checked, CheckProgress, Device, HeadInfo, MtpWish, PositionCount, Refusal
-from tests.app.scripted_worker import HEAD, ScriptedWorker, model_info
+from engine.types import Checked, CheckProgress, Device, HeadInfo, Measured, MtpWish, PositionCount, Refusal
+from tests.app.scripted_worker import HEAD, ScriptedWorker, evidence, model_info
 
 M2 = Device("Apple M2 Pro", 14, 16 * 2**30, 12 * 2**30, True, "macOS")
 
@@ -335,14 +336,35 @@ def test_the_check_can_be_started_watched_and_stopped_in_the_tab(bench: Bench) -
     (check,) = bench.worker.checks
     bench.worker.say(CheckProgress(check.id, 0.25))
     bench.bridge.tick()
-    assert panel.check.text() == "Stop the check (25%)"
+    assert panel.check.text() == "Stop (25%)"
     panel.check.click()
     assert bench.worker.stops == [check.id]
     bench.worker.say(Checked(check.id, None, "The check was stopped."))
     bench.bridge.tick()
-    assert panel.check_result.isVisible()
-    assert panel.check_result.accessibleName() == "The check was stopped."
+    assert panel.job_result.isVisible()
+    assert panel.job_result.accessibleName() == "The check was stopped."
     bench.session.send("hello")
     bench.worker.begin()
     bench.bridge.tick()
     assert not panel.check.isEnabled(), "a reply is being written"
+
+
+def test_the_measurement_says_when_it_was_made_and_why_mtp_is_off(bench: Bench) -> None:
+    bench.load(M2, quantisation="4-bit")
+    panel = bench.panel
+    assert not panel.costs[0].isVisible()
+    panel.measure.click()
+    (number,) = bench.worker.measurements
+    assert panel.measure.text() == "Stop (0%)"
+    assert not panel.check.isEnabled()
+    found = evidence(1.69, 2.37, accepted=20, date=date.today().isoformat())
+    bench.worker.say(Measured(number, found, "MTP does not pay."))
+    bench.bridge.tick()
+    assert panel.measured.text() == "Measured today"
+    assert panel.measure.text() == "Measure again"
+    assert panel.job_result.accessibleName() == "MTP does not pay."
+    assert panel.why.property("state") == "off"
+    assert panel.why.action.text() == "Turn on anyway…"
+    assert [cost.value.text() for cost in panel.costs if cost.isVisible()] == ["1.00", "1.69", "2.37"]
+    assert panel.break_even.value.text() == "69 %"
+    assert panel.accepted_here.value.text() == "50 %"

@@ -8,35 +8,16 @@ from app.speed import NOTHING_COMPARED
 from app.views.verdict import Costs, costs_of, drafters_of, drafting, percent, sentence_of
 from engine.types import (
     Comparison,
-    DepthEvidence,
     DrafterCount,
-    Evidence,
-    PositionCount,
-    PromptEvidence,
     RoundCost,
     Snapshot,
-    Timing,
 )
-from tests.app.scripted_worker import decision
+from tests.app.scripted_worker import decision, evidence
 
 MEASURED = Comparison(
     5, 20.0, 1.6, 1.6, (RoundCost(0, 6, 1.0, 1.0), RoundCost(1, 10, 1.4, 1.8), RoundCost(2, 30, 1.6, 2.4))
 )
 LOSING = Comparison(5, 20.0, 0.94, 0.94, (RoundCost(1, 40, 1.85, 1.74),))
-
-
-def timing(ms: float) -> Timing:
-    return Timing(ms, ms, ms)
-
-
-def evidence(*costs: float) -> Evidence:
-    """Plain steps of 10 ms, rounds of one draft and more at these costs; three of four first drafts are accepted."""
-    depths = tuple(
-        DepthEvidence(depth, timing(10.0), timing(10.0 * cost), (PositionCount(40, 30),) * depth)
-        for depth, cost in enumerate(costs, start=1)
-    )
-    prompts = tuple(PromptEvidence(kind, 50, timing(10.0), depths) for kind in ("code", "prose"))
-    return Evidence("target", "head", "Apple M2 Pro", (("mlx", "0"),), "2026-01-01", prompts)
 
 
 def test_rounds_with_drafts_are_put_together_and_plain_ones_left_out() -> None:
@@ -55,6 +36,9 @@ def test_what_was_measured_in_the_chat_is_the_reason() -> None:
 
 
 def test_against_advice_it_says_what_that_costs_or_that_it_pays() -> None:
+    assert sentence_of(decision(), LOSING, "Apple M2 Pro") == (
+        "Auto, mostly plain in this chat: a round takes 1.85 plain steps and yields 1.74 tokens."
+    )
     forced = replace(decision(), against_advice=True)
     assert sentence_of(forced, LOSING, "Apple M2 Pro") == (
         "On because you asked. It costs speed here: a round takes 1.85 plain steps and yields 1.74 tokens."

@@ -87,7 +87,7 @@ def test_replies_of_a_model_add_up_and_each_first_token_belongs_to_its_prefill()
 # ---------------------------------------------------------------- against plain rounds of the same conversation
 
 
-PLAIN = RoundStats(0, 0, 0, 1, 20.0)
+PLAIN = RoundStats(0, 0, 0, 1, 20.0, pipelined=True)
 HIT, MISS = RoundStats(1, 1, 1, 2, 28.0), RoundStats(1, 1, 0, 1, 32.0)
 WARM_UP = [RoundStats(0, 0, 0, 1, 500.0)] * WARM_UP_ROUNDS
 
@@ -103,7 +103,7 @@ def compared(*replies: list[RoundStats], mode: Mode = "mtp", context: int = 100)
 
 def plain_now_and_then(times: int, plain: RoundStats = PLAIN) -> list[RoundStats]:
     """Drafting with looks at plain decoding: two plain rounds each, of which the first is not pipelined."""
-    slow_start = replace(plain, ms=2 * plain.ms)
+    slow_start = replace(plain, ms=2 * plain.ms, pipelined=False)
     return [*WARM_UP, *[HIT, HIT, HIT, MISS, slow_start, plain] * times]
 
 
