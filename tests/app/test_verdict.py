@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from app.speed import NOTHING_COMPARED
-from app.views.verdict import Costs, costs_of, drafters_of, drafting, percent, sentence_of
+from app.speed import NOTHING_COMPARED, SpeedLog
+from app.views.verdict import Costs, costs_of, drafters_of, drafting, figure_of, percent, sentence_of
 from engine.types import (
     Comparison,
     DrafterCount,
@@ -44,6 +44,16 @@ def test_against_advice_it_says_what_that_costs_or_that_it_pays() -> None:
         "On because you asked. It costs speed here: a round takes 1.85 plain steps and yields 1.74 tokens."
     )
     assert "It pays in this chat" in sentence_of(forced, MEASURED, "Apple M2 Pro")
+
+
+def test_where_auto_writes_plainly_no_speed_up_is_claimed() -> None:
+    log = SpeedLog(decision=decision(), snapshot=Snapshot(tokens=50, tokens_per_second=40.0))
+    assert decision().adaptive
+    found = figure_of(log, Comparison(plain_rounds=40, plain_ms=25.0))
+    assert (found.heading, found.number, found.unit) == ("Plain speed", "40.0", "tok/s")
+    assert found.definition == "Auto writes plainly: drafts do not pay now"
+    assert figure_of(log, LOSING).heading == "Net speed-up"
+    assert figure_of(log, NOTHING_COMPARED).definition == "Speed-up: measuring, 0 of 3 plain steps"
 
 
 def test_costs_come_from_the_measurement_and_else_from_the_chat() -> None:

@@ -7,7 +7,8 @@ advance of the chip unless the test says so. `tests/chip_replay.py` has the cost
 import pytest
 
 from engine.decode.depth import AutoDepth, FixedDepth
-from engine.types import MAX_DEPTH
+from engine.telemetry import WARM_UP_ROUNDS, Comparer
+from engine.types import MAX_DEPTH, RoundStats
 from tests.chip_replay import CURVES, Curve, Noise, Replay, best_fixed, replay, traces
 
 NEARLY, NEARLY_KNOWN, NEARLY_DISTURBED = (0.95, 0.93), (0.94, 0.93), (0.93, 0.87)
@@ -77,3 +78,41 @@ def test_where_rows_cost_in_full_hardly_any_work_goes_into_drafts_that_fail(curv
     assert len(hopeless) > 5
     for trace in hopeless:
         assert auto(curve, trace).extra <= 0.015
+
+
+class Heard:
+    """The choice of the depth, whose rounds a comparison hears of as well."""
+
+    def __init__(self, depth: AutoDepth) -> None:
+        self._depth = depth
+        self.comparer = Comparer()
+        self.comparer.begin("mtp")
+        self.tokens = 1
+        self.known_at: int | None = None
+
+    def choose(self, most: int) -> int:
+        return self._depth.choose(most)
+
+    def observe(self, stats: RoundStats) -> None:
+        self._depth.observe(stats)
+        self.comparer.add(stats, self.tokens)
+        self.tokens += stats.emitted
+        if self.known_at is None and self.comparer.comparison().speed_up is not None:
+            self.known_at = self.tokens
+
+
+@each_curve
+def test_the_speed_up_that_is_shown_is_the_true_one_and_shown_soon(curve: Curve) -> None:
+    """The comparison knows nothing but the rounds: the plain ones among them are those that the choice makes to see
+    what plain decoding takes."""
+    for name, trace in traces().items():
+        depth = AutoDepth(head_share=1.5 * curve.row)
+        depth.begin()
+        heard = Heard(depth)
+        result = replay(heard, curve, trace)
+        found = heard.comparer.comparison()
+        if heard.known_at is None:
+            assert max(result.depths[WARM_UP_ROUNDS:]) == 0, name
+            continue
+        assert heard.known_at <= 256, name
+        assert found.speed_up == pytest.approx(result.speed, rel=0.04), name
