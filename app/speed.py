@@ -6,7 +6,7 @@ Time here is writing time: it advances with the engine's rounds and stands still
 from __future__ import annotations
 
 import math
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
@@ -16,6 +16,9 @@ SPANS_S = (2.0, 5.0, 15.0, 30.0, 60.0)
 """Spans of the plots: the shortest that holds all the writing so far, so that the first reply fills its plot too."""
 SAMPLE_S = 0.1
 POINTS = int(SPANS_S[-1] / SAMPLE_S)
+
+DEPTHS_KEPT = 32
+"""Rounds whose depths tell the one in use: single rounds of another depth are looks at what that would bring."""
 
 ROUNDS_KEPT = 20_000
 """Rounds that are kept of whole replies for an export: some hours of chatting."""
@@ -64,6 +67,8 @@ class SpeedLog:
     live: bool = False
     chat: str = ""
     comparisons: dict[str, Comparison] = field(default_factory=dict)
+    depths: deque[int] = field(default_factory=lambda: deque(maxlen=DEPTHS_KEPT))
+    """How many drafts were asked for in each of the latest rounds."""
     replies: deque[WrittenReply] = field(default_factory=deque)
     """The latest replies, for whoever wants to have their rounds: as many as `ROUNDS_KEPT` rounds make."""
     _rounds_kept: int = 0
@@ -86,6 +91,7 @@ class SpeedLog:
         if self.decision is None or not rounds:
             return
         self._keep(snapshot)
+        self.depths.extend(stats.depth for stats in rounds)
         if self.replies:
             self.replies[-1].rounds += rounds
             self._rounds_kept += len(rounds)
@@ -119,6 +125,11 @@ class SpeedLog:
         self.comparisons[self.chat] = snapshot.comparison
         if self.decision is not None and self.decision.mode == "mtp":
             self.mtp_snapshot = snapshot
+
+    @property
+    def depth_now(self) -> int | None:
+        """The depth of most of the latest rounds of the reply; None before there was one."""
+        return Counter(self.depths).most_common(1)[0][0] if self.depths else None
 
     @property
     def has_rounds(self) -> bool:

@@ -283,7 +283,7 @@ class SpeedPanel(QWidget):
         decision = log.decision
         drafting = snapshot is not None and decision is not None and decision.mode != "plain"
         counts = snapshot.by_position if snapshot is not None and drafting else ()
-        depth = 0 if decision is None or snapshot is None else snapshot.depth if decision.adaptive else decision.depth
+        depth = log.depth_now or 0
         for place, draft in enumerate(self.drafts):
             measured = place < len(counts) and counts[place].evaluated > 0
             draft.setVisible(measured)

@@ -30,7 +30,8 @@ TOOLTIPS = {
     "drafter": "What made the drafts of the last reply, and in how many rounds.",
     "tokens per round": "Tokens written divided by rounds. One round is one pass of the full model: the accepted "
     "drafts and one token of its own.",
-    "depth": "How many tokens are drafted ahead in each round now.",
+    "depth": "How many tokens are drafted ahead in a round: in most of the last 32. Single rounds of another depth are "
+    "looks at what that would bring.",
     "costs": "How long a round takes, drafting and checking together, divided by the time of a plain step, which "
     "writes one token. A round pays where it yields more tokens than that.",
     "break even": "The share of first drafts that would have to be accepted for a round of one draft to be as fast as "

@@ -120,6 +120,19 @@ def test_a_plain_sample_has_no_acceptance() -> None:
     assert log.samples[-1].acceptance is None
 
 
+def test_the_depth_now_is_that_of_most_rounds_and_a_look_at_another_does_not_show() -> None:
+    log = SpeedLog()
+    log.begin(decision())
+    assert log.depth_now is None
+    for depth in (1, 1, 0, 0, 1, 2, 1):
+        log.add([replace(stats(), depth=depth)], snapshot(50.0))
+    assert log.depth_now == 1
+    log.add([replace(stats(), depth=2)] * 30, snapshot(50.0))
+    assert log.depth_now == 2
+    log.begin(decision())
+    assert log.depth_now == 2, "it stays until there are other rounds"
+
+
 @pytest.mark.parametrize(("largest", "top"), [(0.0, 10), (9.0, 10), (9.9, 20), (61.0, 80), (400.0, 640)])
 def test_the_axis_ends_at_a_round_number_above_everything(largest: float, top: float) -> None:
     assert axis_top(largest) == top

@@ -80,3 +80,23 @@ def test_how_tokens_are_grouped_into_rounds_changes_nothing(text: str, cuts: lis
     single, _, single_hit = written(list(text), stop)
     assert (grouped.text, grouped.tokens, grouped_hit) == (single.text, single.tokens, single_hit)
     assert sum(tokens for _, tokens in shown) == len(grouped.tokens)
+
+
+@pytest.mark.parametrize("text", ["🎉", "extraordinarily "], ids=["emoji", "long words"])
+def test_st02_tokens_are_the_ids_that_were_generated_whatever_their_text(text: str) -> None:
+    shown: list[int] = []
+
+    class WordDecoder:
+        def push(self, token: int) -> str:
+            return text
+
+        def finish(self) -> str:
+            return ""
+
+    output = TextOutput(WordDecoder(), (), lambda text, tokens: shown.append(tokens))
+    for start in range(0, 20, 4):
+        output.scan(range(start, start + 4))
+        output.hand_out()
+    output.finish()
+    assert sum(shown) == len(output.tokens) == 20
+    assert output.text == 20 * text
