@@ -24,7 +24,7 @@ from statistics import median
 
 from engine.decode.conversation import Conversation
 from engine.decode.draft import Target
-from engine.decode.loop import Outcome, Silence, Task, generate
+from engine.decode.loop import Outcome, Silence, Task, generate, prefill_chunk
 from engine.decode.sample import Chooser
 from engine.evidence import versions_now
 from engine.model.load import LoadedModel
@@ -109,7 +109,7 @@ def measure(
     depths = tuple(depth for depth in DEPTHS if depth <= capability.max_depth)
     recommended = SamplingChoice().over(model.defaults).values
     sampling = validated(recommended, model.target.vocabulary, capability.context)
-    subject = _Subject(model.target, text, blank, sampling, capability.context)
+    subject = _Subject(model.target, text, blank, sampling, capability.context, prefill_chunk(capability.parameters))
     began = time.perf_counter()
     progress("warming up", 0.0)
     speed = _reading_speed(subject, cancelled)
@@ -148,6 +148,7 @@ class _Subject:
     blank: Callable[[], Conversation]
     sampling: Sampling
     context: int
+    chunk: int
 
     def reply(
         self,
@@ -174,6 +175,7 @@ class _Subject:
                 max_tokens=most,
                 context=self.context,
                 depths=turns,
+                chunk=self.chunk,
             ),
             Silence(),
             Counters(),

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, cast
 
 import mlx.core as mx
 
-from engine.decode.loop import Outcome, Silence, Task, generate
+from engine.decode.loop import Outcome, Silence, Task, generate, prefill_chunk
 from engine.decode.quantised import require_quantisable
 from engine.decode.sample import Chooser
 from engine.model.fitting import ContextLimit, fit
@@ -91,6 +91,7 @@ def check_words(
                 max_tokens=most,
                 context=limit.tokens,
                 kv=request.kv,
+                chunk=prefill_chunk(model.capability.parameters),
             ),
             Silence(),
             Counters(),

@@ -15,7 +15,7 @@ from engine.decode.conversation import MARK_BYTES, Conversation
 from engine.decode.depth import AutoDepth
 from engine.decode.draft import HistoryDrafter, MtpChain
 from engine.decode.draft_model import DraftModel
-from engine.decode.loop import Outcome, Task, generate
+from engine.decode.loop import Outcome, Task, generate, prefill_chunk
 from engine.decode.quantised import require_quantisable
 from engine.decode.sample import Chooser, fresh_seed
 from engine.model.fitting import ContextLimit, fit
@@ -169,6 +169,7 @@ class ReplyWriter:
             context=self._limit.tokens,
             kv=request.kv,
             lookup=decision.lookup,
+            chunk=prefill_chunk(model.capability.parameters),
             depths=depths if decision.adaptive else None,
         )
         self._depths = depths

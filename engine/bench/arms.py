@@ -20,7 +20,7 @@ from engine.bench.subject import Subject
 from engine.decode.cache import CacheSet
 from engine.decode.conversation import Conversation
 from engine.decode.draft import MtpChain
-from engine.decode.loop import Silence, Task, generate
+from engine.decode.loop import Silence, Task, generate, prefill_chunk
 from engine.decode.sample import Chooser
 from engine.telemetry import Counters
 from engine.types import RoundStats, Sampling
@@ -79,6 +79,7 @@ class Passage:
             end_tokens=subject.end_tokens,
             max_tokens=count,
             context=subject.model.capability.context,
+            chunk=prefill_chunk(subject.model.capability.parameters),
         )
         with clock.running():
             outcome = generate(

@@ -21,16 +21,21 @@ from engine.errors import EngineError, RequestError
 from engine.telemetry import Counters
 from engine.types import FinishReason, KVQuantisation, RoundStats
 
-PREFILL_CHUNK, FIRST_CHUNK, MIN_CHUNK = 512, 64, 32
-"""Prompt tokens per forward: at most, before the machine's pace is known, and where it is slow. Powers of two, so that
-a prompt is nearly always cut at the same places."""
-NOTICED_MS = 250.0
-"""How long a chunk may take: a stop is noticed between two."""
+PREFILL_CHUNK, LARGE_CHUNK, LARGE = 512, 256, 10e9
+"""Prompt tokens per forward, those of models with more than `LARGE` weights, and how many that is. A stop is noticed
+between two chunks, and the larger the model the longer they take: with these, from a third of a second on the latest
+chips to about five seconds on the oldest. With still fewer rows, models of many experts, nearly all of which a chunk
+needs, would spend more time reading their weights than computing with them."""
 LAST_ROWS = 64
 """Rows of a prompt's last chunk for whose scores nobody asks, worth one forward more not to be computed."""
 MAX_RUN = 256
 """One token so many times on end is a reply that has collapsed: it would go on to the limit and say nothing more. The
 longest runs that people ask for, rules across a page or empty table cells, are shorter."""
+
+
+def prefill_chunk(parameters: int) -> int:
+    """Tokens of a prompt that a model of so many weights reads at a time."""
+    return PREFILL_CHUNK if parameters <= LARGE else LARGE_CHUNK
 
 
 class Output(Protocol):
@@ -62,7 +67,8 @@ class Task:
     `depth` is how many drafts a round are computed, or at most computed where `depths` chooses them round by round;
     `lookup` is how many may be copied from what was said before.
     `turn_end` is the length of the prompt before the generation prompt, 0 if unknown. `max_tokens` -1 is no limit
-    but the context's. `kv` quantises keys and values at one fixed position, which no round crosses.
+    but the context's. `kv` quantises keys and values at one fixed position, which no round crosses. `chunk` is how many
+    tokens of the prompt are read at a time, see `prefill_chunk`.
     """
 
     prompt: Sequence[int]
@@ -75,6 +81,7 @@ class Task:
     kv: KVQuantisation | None = None
     lookup: int = 0
     depths: Depth | None = None
+    chunk: int = PREFILL_CHUNK
 
 
 @dataclass
@@ -119,8 +126,8 @@ def generate(
     outcome = Outcome()
     if budget == 0:
         return outcome
-    outcome.reused = conversation.resume(task.prompt, drafting=task.depth > 0, kv=task.kv)
     try:
+        outcome.reused = conversation.resume(task.prompt, drafting=task.depth > 0, kv=task.kv)
         newest = _prefill(conversation, target, task, outcome.reused, on_prefill, cancelled)
         if newest is None:
             outcome.finish_reason = "cancelled"
@@ -164,11 +171,9 @@ def _prefill(
     """Read the prompt from `reused` on; the choice for the first new token `[1, 1]`, or None when cancelled."""
     total = len(task.prompt)
     done = reused
-    pace = _Pace()
     on_prefill(done, total, reused)
     while True:
-        started = time.perf_counter()
-        end = _chunk_end(conversation, target, task, done, pace.rows)
+        end = _chunk_end(conversation, target, task, done)
         if task.kv is not None and done == task.kv.start:
             quantise(conversation.caches, task.kv.bits)
         chunk = mx.array([list(task.prompt[done:end])], dtype=mx.int32)
@@ -188,17 +193,22 @@ def _prefill(
         # Not `hidden`: nobody asks what this chunk says, and a plain target's hidden states are its logits.
         mx.eval(conversation.caches.arrays)
         mx.clear_cache()  # with every chunk the keys and values move to larger buffers
-        pace.took(end - done, (time.perf_counter() - started) * 1000)
         done = end
         on_prefill(done, total, reused)
         if cancelled():
             return None
 
 
-def _chunk_end(conversation: Conversation, target: Target, task: Task, done: int, rows: int) -> int:
-    """Where the chunk that begins at `done` ends: after `rows` tokens, or where something has to be done before."""
+def _chunk_end(conversation: Conversation, target: Target, task: Task, done: int) -> int:
+    """Where the chunk that begins at `done` ends: at the next of the fixed places, or where something has to be done
+    before.
+
+    Forwards over other rows may round otherwise. So the places hang on the model and the positions alone: a prompt that
+    is read again is cut where it was cut before, and one that goes on from what is known, where it would be cut if it
+    were read whole.
+    """
     total = len(task.prompt)
-    end = min(done + rows, total)
+    end = min(done - done % task.chunk + task.chunk, total)
     if conversation.needs_marks and done < task.turn_end < end:
         end = task.turn_end
     if task.kv is not None and done < task.kv.start < end:
@@ -206,21 +216,6 @@ def _chunk_end(conversation: Conversation, target: Target, task: Task, done: int
     if target.scores_every_row and end == total and end - done > LAST_ROWS:
         end = total - 1
     return end
-
-
-class _Pace:
-    """How many rows a chunk may have, from how long the one before took."""
-
-    def __init__(self) -> None:
-        self.rows = FIRST_CHUNK
-
-    def took(self, rows: int, ms: float) -> None:
-        """Learn from a chunk; not from a short one, whose time says little about that of many rows."""
-        if rows < self.rows:
-            return
-        self.rows = PREFILL_CHUNK
-        while self.rows > MIN_CHUNK and self.rows * ms > rows * NOTICED_MS:
-            self.rows //= 2
 
 
 def _seen(chooser: Chooser, prompt: Sequence[int], newest: mx.array | None) -> mx.array | None:

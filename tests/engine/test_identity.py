@@ -18,7 +18,7 @@ from mlx_lm.generate import generate_step
 from engine.decode.conversation import Conversation
 from engine.decode.depth import AutoDepth, Depth
 from engine.decode.draft import MtpChain
-from engine.decode.loop import Task, generate
+from engine.decode.loop import PREFILL_CHUNK, Task, generate
 from engine.decode.sample import NOTHING, Chooser, Noise
 from engine.decode.verify import first_difference
 from engine.model.load import LoadedModel, load
@@ -132,6 +132,7 @@ class Writer:
         stop_after: int | None = None,
         cancelled: Callable[[], bool] = lambda: False,
         kv: KVQuantisation | None = None,
+        chunk: int = PREFILL_CHUNK,
         depths: Depth | None = None,
     ) -> Text:
         rounds: list[RoundStats] = []
@@ -147,6 +148,7 @@ class Writer:
                 max_tokens=max_tokens,
                 context=self.model.capability.context,
                 kv=kv,
+                chunk=chunk,
                 depths=depths,
             ),
             Script(stop_after),

@@ -103,7 +103,7 @@ class Chat:
         begin = len(prompt.tokens)
         self.script.at = {begin + at: token for at, token in enumerate(say)}
         decision = Decision("mtp" if self.depth else "plain", self.depth, "", cast(Receipt, None))
-        capability = SimpleNamespace(context=10_000, quantised_kv=())
+        capability = SimpleNamespace(context=10_000, parameters=1, quantised_kv=())
         model = SimpleNamespace(target=self.target, head=self._head, capability=capability, defaults=SamplingChoice())
         self.events, self.target.read = [], 0
         writer = ReplyWriter(request, cast(LoadedModel, model), self.text, decision, self.events.append)

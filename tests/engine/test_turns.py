@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -9,10 +10,10 @@ import mlx.core as mx
 import pytest
 
 from engine.decode import conversation as conversations
-from engine.decode import loop
+from engine.decode.cache import CacheSet
 from engine.decode.conversation import Conversation
 from engine.decode.draft import MtpChain
-from engine.decode.loop import FIRST_CHUNK, MIN_CHUNK, NOTICED_MS, PREFILL_CHUNK
+from engine.decode.loop import LARGE, LARGE_CHUNK, PREFILL_CHUNK, prefill_chunk
 from engine.types import KVQuantisation, Message, Sampling
 from tests import checkpoints, families
 from tests.engine.test_identity import Text, Writer, on_the_cpu  # noqa: F401
@@ -164,14 +165,10 @@ def test_e28_drafting_may_go_off_and_on_between_turns(writer: Writer) -> None:
 
 @each_model
 @each_mode
-def test_a_stop_while_the_prompt_is_read_keeps_what_was_read(
-    writer: Writer, depth: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(loop, "FIRST_CHUNK", 16)
+def test_a_stop_while_the_prompt_is_read_keeps_what_was_read(writer: Writer, depth: int) -> None:
     chat = Chat(writer, depth)
-    monkeypatch.setattr(loop, "PREFILL_CHUNK", 16)
     prompt = chat.asked([], "neji toro " * 6)
-    stopped = chat.write(prompt, cancelled=lambda: True)
+    stopped = chat.write(prompt, cancelled=lambda: True, chunk=16)
     assert (stopped.tokens, stopped.reason) == ([], "cancelled")
     assert chat.conversation.tokens == prompt[:16]
     resumed = chat.write(prompt)
@@ -260,24 +257,43 @@ def test_what_was_quantised_on_the_way_is_not_cut_before_that(writer: Writer) ->
 
 @each_model
 @each_mode
-def test_e22_where_a_prompt_is_cut_changes_no_word(writer: Writer, depth: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_e22_where_a_prompt_is_cut_changes_no_word(writer: Writer, depth: int) -> None:
     prompt = [300 + i * 7 % 90 for i in range(150)]
-    texts = []
-    for rows in (512, 64, 32, 7):
-        monkeypatch.setattr(loop, "FIRST_CHUNK", rows)
-        monkeypatch.setattr(loop._Pace, "took", lambda *_: None)
-        texts.append(writer.write(depth, GREEDY, prompt=prompt, max_tokens=ANSWER).tokens)
+    texts = [
+        writer.write(depth, GREEDY, prompt=prompt, max_tokens=ANSWER, chunk=rows).tokens for rows in (512, 64, 32, 7)
+    ]
     assert texts == [texts[0]] * 4
 
 
-@pytest.mark.parametrize("ms_per_row", [0.01, 0.4, 0.6, 2.0, 3.0, 50.0])
-def test_a_stop_is_noticed_within_a_quarter_of_a_second_of_reading(ms_per_row: float) -> None:
-    pace = loop._Pace()
-    assert pace.rows == FIRST_CHUNK
-    for _ in range(3):
-        pace.took(pace.rows, pace.rows * ms_per_row)
-    assert pace.rows * ms_per_row <= NOTICED_MS or pace.rows == MIN_CHUNK
-    assert pace.rows * 2 * ms_per_row > NOTICED_MS or pace.rows == PREFILL_CHUNK
-    before = pace.rows
-    pace.took(3, NOTICED_MS)
-    assert pace.rows == before, "a short chunk says little about a long one"
+def test_how_much_of_a_prompt_is_read_at_a_time_hangs_on_the_model_alone() -> None:
+    assert [prefill_chunk(weights) for weights in (135_000_000, int(LARGE), int(LARGE) + 1, 700_000_000_000)] == [
+        *[PREFILL_CHUNK] * 2,
+        *[LARGE_CHUNK] * 2,
+    ]
+
+
+@pytest.mark.parametrize("writer", ["dense", "glm4_moe"], indirect=True)
+def test_a_prompt_that_goes_on_from_what_is_known_is_cut_where_a_whole_one_is(
+    writer: Writer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Forwards over other rows may round otherwise, so the same positions are cut at the same places."""
+    target = writer.model.target
+    cuts: list[int] = []
+
+    class Watched:
+        scores_every_row, vocabulary = target.scores_every_row, target.vocabulary
+        logits, make_caches = staticmethod(target.logits), staticmethod(target.make_caches)
+
+        def hidden(self, tokens: mx.array, caches: CacheSet) -> mx.array:
+            cuts.append(tokens.shape[1])
+            return target.hidden(tokens, caches)
+
+    monkeypatch.setattr(writer, "model", replace(writer.model, target=Watched()))
+    prompt = [300 + i * 7 % 90 for i in range(150)]
+    writer.write(0, GREEDY, prompt=prompt, max_tokens=1, chunk=32)
+    assert cuts == [32, 32, 32, 32, 22]
+    held = writer.conversation()
+    writer.write(0, GREEDY, prompt=prompt[:50], conversation=held, max_tokens=1, chunk=32)
+    cuts.clear()
+    warm = writer.write(0, GREEDY, prompt=prompt, conversation=held, max_tokens=1, chunk=32)
+    assert (warm.reused, cuts) == (50, [14, 32, 32, 22])
