@@ -16,7 +16,7 @@ from engine.decode.draft import Target
 from engine.decode.lookup import with_lookup
 from engine.decode.quantised import quantise
 from engine.decode.round import Decoder
-from engine.decode.sample import NOTHING, Chooser
+from engine.decode.sample import BROKEN, NOTHING, Chooser
 from engine.errors import EngineError, RequestError
 from engine.telemetry import Counters
 from engine.types import FinishReason, KVQuantisation, RoundStats
@@ -134,6 +134,8 @@ def generate(
             return outcome
         lookup = conversation.lookup(task.prompt, task.lookup)  # the prompt is indexed while its end is being read
         (first,) = cast(list[int], newest[0].tolist())
+        if first == BROKEN:
+            raise broken_numbers()
         if lookup is not None:
             lookup.hear([[first]])
         mx.clear_cache()  # buffers as large as a chunk of the prompt, which the rounds have no use for

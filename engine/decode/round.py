@@ -30,7 +30,7 @@ from engine.decode.cache import CacheSet, chosen
 from engine.decode.company import BatchDrafter, apart, together
 from engine.decode.draft import Drafter, Target
 from engine.decode.quantised import quantise
-from engine.decode.sample import NOTHING, Choosers, Choosing
+from engine.decode.sample import BROKEN, NOTHING, Choosers, Choosing
 from engine.decode.verify import Verdict, accepted_count
 from engine.types import DraftSource, KVQuantisation
 
@@ -41,9 +41,9 @@ class Launched:
 
     `depth` is the most drafts that a sequence has, `depths` how many each has: the rows behind those only fill the
     batch up. `rows` are the tokens fed, `[B, K+1]`; `hidden` the target's states for them; `choices` what it chose
-    after each, `[B, K+1]`; `report` what the host will read, `[B, K+2]`: the number accepted, -1 where the states are
-    no numbers, then the choices; `drafter` made the drafts, None where there are none. How long the host took to build
-    and launch both graphs, and to wait when it read the report, in ms.
+    after each, `[B, K+1]`; `report` what the host will read, `[B, K+2]`: the number accepted, then the choices;
+    `drafter` made the drafts, None where there are none. How long the host took to build and launch both graphs, and to
+    wait when it read the report, in ms.
     """
 
     depths: list[int]
@@ -124,8 +124,7 @@ class Decoder:
             accepted = mx.zeros(choices.shape[0], dtype=mx.int32)
         else:
             accepted = accepted_count(rows[:, 1:], choices, depths)
-        broken = mx.isnan(hidden.sum(axis=(1, 2)))
-        report = mx.concatenate([mx.where(broken, -1, accepted)[:, None], choices], axis=1)
+        report = mx.concatenate([accepted[:, None], choices], axis=1)
         mx.async_eval(report, hidden)
         launched = time.perf_counter()
         return Launched(
@@ -156,10 +155,7 @@ class Decoder:
         began = time.perf_counter()
         report = cast(list[list[int]], running.report.tolist())
         running.wait_ms = (time.perf_counter() - began) * 1000
-        verdicts = [
-            Verdict(row[1 : row[0] + 2], depth, accepted=max(row[0], 0), broken=row[0] < 0)
-            for row, depth in zip(report, running.depths, strict=True)
-        ]
+        verdicts = [_verdict(row[1 : row[0] + 2], depth) for row, depth in zip(report, running.depths, strict=True)]
         if self._drafter is not None:
             self._drafter.hear([verdict.tokens for verdict in verdicts])
         return verdicts
@@ -242,6 +238,13 @@ class Decoder:
     @property
     def drafter(self) -> Drafter | None:
         return self._drafter
+
+
+def _verdict(tokens: list[int], drafted: int) -> Verdict:
+    """What came of a round in which the target chose `tokens`; only those say whether it computed numbers, since no
+    row behind them counts."""
+    broken = BROKEN in tokens
+    return Verdict([] if broken else tokens, drafted, 0 if broken else len(tokens) - 1, broken)
 
 
 def _looked_back_on(window: int, *parts: tuple[mx.array | None, Choosing, int]) -> mx.array | None:

@@ -29,6 +29,8 @@ CONTENDERS = 64
 """Tokens that get their full noise where top-k does not say which. `_contenders` tells why these are enough."""
 NOTHING = -1
 """Stands in `seen` for places before the first token."""
+BROKEN = -1
+"""Chosen where the best score is no finite number: it is no token, and whoever reads it must not go on."""
 
 
 def fresh_seed() -> int:
@@ -79,7 +81,7 @@ class Chooser:
         return s.repetition_window if looks_back else 0
 
     def choose(self, logits: mx.array, positions: Sequence[int], seen: mx.array | None) -> mx.array:
-        """The choice for each row, `[B, T]` int32.
+        """The choice for each row, `[B, T]` int32; `BROKEN` where the model computed no numbers.
 
         `logits` is `[B, T, V]`; row t of sequence b is chosen for place `positions[b] + t` of the prompt and what
         follows it. `seen` holds the
@@ -87,10 +89,13 @@ class Chooser:
         `seen[:, t : t + window]`, its own prefix. It may be None where `window` is 0.
         """
         if self.sampling.temperature == 0:
-            return mx.argmax(self.processed(logits, seen), axis=-1).astype(mx.int32)
-        scores, ids = self.scores(logits, positions, seen)
-        winner = mx.argmax(scores, axis=-1, keepdims=True)
-        return mx.take_along_axis(ids, winner, axis=-1)[..., 0].astype(mx.int32)
+            scores = self.processed(logits, seen)
+            winner = ids = mx.argmax(scores, axis=-1, keepdims=True)
+        else:
+            scores, among = self.scores(logits, positions, seen)
+            winner = mx.argmax(scores, axis=-1, keepdims=True)
+            ids = mx.take_along_axis(among, winner, axis=-1)
+        return _sound(ids, mx.take_along_axis(scores, winner, axis=-1))
 
     def scores(self, logits: mx.array, positions: Sequence[int], seen: mx.array | None) -> tuple[mx.array, mx.array]:
         """What the choice is the largest of: the candidates' scores, noise included, and their ids, `[B, T, C]`."""
@@ -192,6 +197,12 @@ class Choosers:
 
     def take(self, sequences: Sequence[int]) -> Choosers:
         return Choosers([self._each[sequence] for sequence in sequences])
+
+
+@partial(mx.compile, shapeless=True)
+def _sound(ids: mx.array, scores: mx.array) -> mx.array:
+    """The chosen ids `[B, T, 1]` as `[B, T]` int32, `BROKEN` where their score is not a finite number."""
+    return mx.where(mx.isfinite(scores), ids.astype(mx.int32), BROKEN).squeeze(-1)
 
 
 def _penalised(logits: mx.array, seen: mx.array, s: Sampling) -> mx.array:

@@ -13,7 +13,7 @@ from engine.decode.cache import CacheSet
 from engine.decode.conversation import Conversation
 from engine.decode.loop import MAX_RUN, PREFILL_CHUNK, Outcome, Task, generate
 from engine.decode.sample import Chooser
-from engine.errors import RequestError
+from engine.errors import EngineError, RequestError
 from engine.telemetry import Counters
 from engine.types import RoundStats, Sampling
 from tests.engine.decode.successor import VOCABULARY, RowCount, ScriptedDrafter, SuccessorTarget
@@ -314,6 +314,29 @@ def test_another_conversation_reuses_nothing() -> None:
     outcome, conversation, _, _ = write([7, 8, 9], conversation=conversation)
     assert outcome.reused == 0
     assert_exact(conversation, [7, 8, 9], outcome.tokens)
+
+
+class Overflowing(SuccessorTarget):
+    """What it says after token 7 is not a number."""
+
+    def logits(self, hidden: mx.array) -> mx.array:
+        return mx.where(hidden[..., 7:8] > 0, mx.nan, super().logits(hidden))
+
+
+@pytest.mark.parametrize("prompt", [(0, 1, 2), (6, 7)])
+@pytest.mark.parametrize("sampling", [Sampling(), Sampling(temperature=1.0, top_k=4, repetition_penalty=1.1)])
+@pytest.mark.parametrize("depth", [0, 3])
+def test_what_is_not_a_number_is_an_error_and_stays_in_no_cache(
+    depth: int, sampling: Sampling, prompt: tuple[int, ...]
+) -> None:
+    conversation = Conversation(TARGET, lambda: ScriptedDrafter([set()]))
+    with pytest.raises(EngineError) as refused:
+        write(prompt, depth=depth, target=Overflowing(), conversation=conversation, chooser=Chooser(sampling, [0]))
+    assert refused.value.report.code == "broken_numbers"
+    assert conversation.tokens == []
+    outcome, conversation, _, _ = write(prompt, depth=depth, conversation=conversation)
+    assert outcome.tokens == successors(prompt[-1], 12)
+    assert_exact(conversation, prompt, outcome.tokens)
 
 
 @pytest.mark.parametrize("where", ["prefill", "round"])
