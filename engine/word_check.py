@@ -20,12 +20,12 @@ import mlx.core as mx
 from engine.decode.loop import Outcome, Silence, Task, generate, prefill_chunk
 from engine.decode.quantised import require_quantisable
 from engine.decode.sample import Chooser
-from engine.model.fitting import ContextLimit, fit
+from engine.model.fitting import ContextLimit
 from engine.model.text import ChatText
 from engine.sampling import validated
 from engine.telemetry import Counters
 from engine.types import Request, RoundStats, WordCheck
-from engine.writing import blank_conversation
+from engine.writing import blank_conversation, prompt_of
 
 if TYPE_CHECKING:
     from engine.model.load import LoadedModel
@@ -56,13 +56,7 @@ def check_words(
     """
     if model.head is None:
         return None
-    prompt, left_out = fit(
-        *(text, request.messages, limit),
-        overflow=request.overflow,
-        max_tokens=MOST_TOKENS,
-        thinking=request.thinking,
-        cancelled=cancelled,
-    )
+    prompt, left_out = prompt_of(request, model, text, limit, cancelled)
     sampling = validated(
         request.sampling.over(model.defaults).values, model.target.vocabulary, model.capability.context
     )

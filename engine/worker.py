@@ -430,7 +430,8 @@ class _Engine:
 
         assert self._model is not None
         reply = LEAST_CONTEXT if request.max_tokens < 0 else request.max_tokens
-        need = memory_needed(self._model.capability, self._device, prompt_tokens + reply, request.kv_bits)
+        tokens = min(prompt_tokens + reply, self._limit(request).tokens)
+        need = memory_needed(self._model.capability, self._device, tokens, request.kv_bits)
         growth = max(need.chat - conversation.nbytes, 0)
         self._conversations.trim(memory_available(self._device) - (need.total - need.chat) - growth)
 

@@ -18,15 +18,17 @@ from engine.decode.draft_model import DraftModel
 from engine.decode.loop import Outcome, Task, generate, prefill_chunk
 from engine.decode.quantised import require_quantisable
 from engine.decode.sample import Chooser, fresh_seed
+from engine.errors import ModelError
 from engine.model.fitting import ContextLimit, fit
 from engine.model.stream import StopStrings, StreamDecoder
-from engine.model.text import ChatText
+from engine.model.text import ChatText, Prompt
 from engine.sampling import validated
 from engine.telemetry import Comparer, Counters
 from engine.types import (
     Decision,
     Event,
     FinishReason,
+    LeftOut,
     Mode,
     PrefillProgress,
     Reply,
@@ -56,6 +58,42 @@ def drafter_maker(model: LoadedModel, mode: Mode) -> Callable[[], HistoryDrafter
     if mode == "draft_model" and draft is not None and info is not None:
         return lambda: DraftModel(draft, model.target.vocabulary, info.context)
     return None if head is None else lambda: MtpChain(head)
+
+
+def prompt_of(
+    request: Request,
+    model: LoadedModel,
+    text: ChatText,
+    limit: ContextLimit,
+    cancelled: Callable[[], bool] = lambda: False,
+) -> tuple[Prompt, LeftOut]:
+    """The prompt of a request as `model` reads it, and what was left out of it, as `fit`.
+
+    No id that the model does not have ever reaches it: beyond its embeddings a GPU reads whatever lies there. A reply
+    that was generated as such ids, by another model in the same folder, goes in as its text. Raises RequestError as
+    `fit`, ModelError where the chat template fails and where the tokenizer itself has such ids (wrong_tokenizer).
+    """
+    vocabulary = model.target.vocabulary
+    messages = [
+        message if all(0 <= id < vocabulary for id in message.tokens) else replace(message, tokens=())
+        for message in request.messages
+    ]
+    prompt, left_out = fit(
+        *(text, messages, limit),
+        overflow=request.overflow,
+        max_tokens=request.max_tokens,
+        thinking=request.thinking,
+        cancelled=cancelled,
+    )
+    if (highest := max(prompt.tokens, default=0)) >= vocabulary:
+        raise ModelError(
+            "wrong_tokenizer",
+            "The tokenizer in this model’s folder belongs to another model, with words that this one does not know.",
+            kept="Your message is kept.",
+            next_step="Download the model again.",
+            detail=f"token {highest} of a vocabulary of {vocabulary}",
+        )
+    return prompt, left_out
 
 
 class TextOutput:
@@ -138,7 +176,7 @@ class ReplyWriter:
         open.
 
         Raises RequestError for sampling values out of range, for a KV quantisation that this model cannot read and for
-        a conversation that does not fit, ModelError where the chat template fails.
+        a conversation that does not fit, ModelError as `prompt_of`.
         """
         began = time.perf_counter()
         self._limit = limit or ContextLimit(model.capability.context)
@@ -146,15 +184,7 @@ class ReplyWriter:
         self._model = model
         self._decision = decision
         self._emit = emit
-        self._prompt, self._left_out = fit(
-            text,
-            request.messages,
-            self._limit,
-            overflow=request.overflow,
-            max_tokens=request.max_tokens,
-            thinking=request.thinking,
-            cancelled=cancelled,
-        )
+        self._prompt, self._left_out = prompt_of(request, model, text, self._limit, cancelled)
         self._seed = fresh_seed() if request.seed is None else request.seed & (2**64 - 1)
         used = request.sampling.over(model.defaults)
         sampling = validated(used.values, model.target.vocabulary, model.capability.context)

@@ -16,6 +16,8 @@ import psutil
 import pytest
 
 from engine.model import load
+from engine.model.base import FamilyTarget
+from engine.model.text import ChatText
 from engine.telemetry import Counters
 from engine.types import (
     ChatMemory,
@@ -476,6 +478,59 @@ def test_what_was_stopped_is_not_remembered_for_ever(worker: Worker, model: Path
     finished = until(worker, Finished)[-1]
     assert isinstance(finished, Finished)
     assert finished.reply.finish_reason == "length"
+
+
+def test_a_reply_that_may_be_long_leaves_other_chats_what_it_can_never_take(worker: Worker, model: Path) -> None:
+    loaded(worker, model)
+    write(worker, request(1))
+    worker.generate(request(2, chat="b", max_tokens=10**9))
+    until(worker, Started)
+    worker.stop(2)
+    assert held(until(worker, Finished)).chats == 2
+
+
+def test_ids_that_the_model_does_not_have_never_reach_it(
+    worker: Worker, model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Beyond its embeddings a GPU reads whatever lies there."""
+    path = loaded(worker, model).info.path
+    of_another = Message("assistant", "neji", (10**6,), path)
+    chat = (Message("user", "neji"), of_another, Message("user", "toro"))
+    asked = Request(1, "a", chat, max_tokens=8, seed=5)
+    assert write(worker, asked).tokens == write(worker, replace(asked, id=2, chat="b")).tokens
+    without = replace(asked, id=3, chat="c", messages=(chat[0], replace(of_another, tokens=()), chat[2]))
+    assert write(worker, without).tokens == write(worker, replace(asked, id=4, chat="d")).tokens
+    encode = ChatText.encode
+    monkeypatch.setattr(ChatText, "encode", lambda *how: replace(encode(*how), tokens=(7, 10**6)))
+    worker.generate(request(5))
+    failed = until(worker, Failed)[-1]
+    assert isinstance(failed, Failed)
+    assert failed.error.code == "wrong_tokenizer"
+    monkeypatch.undo()
+    assert write(worker, request(6)).finish_reason == "length"
+
+
+@pytest.mark.parametrize("depth", [0, 3])
+def test_what_is_not_a_number_ends_a_reply_and_the_next_one_is_a_cold_runs(
+    worker: Worker, model: Path, monkeypatch: pytest.MonkeyPatch, depth: int
+) -> None:
+    loaded(worker, model)
+    whole = write(worker, request(1, mtp=MtpWish("off")))
+    logits, calls = FamilyTarget.logits, itertools.count()
+
+    def overflowing(target: FamilyTarget, hidden: mx.array) -> mx.array:
+        return logits(target, hidden) * (mx.nan if next(calls) >= 4 else 1.0)
+
+    monkeypatch.setattr(FamilyTarget, "logits", overflowing)
+    worker.generate(request(2, chat="b", mtp=MtpWish("on", depth) if depth else MtpWish("off")))
+    failed = until(worker, Failed, Finished)[-1]
+    assert isinstance(failed, Failed)
+    assert failed.error.code == "broken_numbers"
+    assert failed.partial is not None
+    assert failed.partial.tokens == whole.tokens[: len(failed.partial.tokens)]
+    monkeypatch.undo()
+    again = write(worker, request(3, chat="b"))
+    assert (again.tokens, again.reused_tokens) == (whole.tokens, 0)
 
 
 def test_shutdown_stops_a_running_reply(model: Path) -> None:
