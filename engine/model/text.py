@@ -96,7 +96,7 @@ class ChatText:
 
     def count(self, text: str) -> int:
         """Tokens of a piece of text by itself."""
-        return len(self._tokenizer.encode(text, add_special_tokens=False))
+        return len(self._ids([text]))
 
     def written(self, token: int) -> str:
         """A token by itself, as text; control tokens too."""
@@ -187,7 +187,7 @@ class ChatText:
         return len(before) if len(before) < len(tokens) and tokens[: len(before)] == before else 0
 
     def _ids(self, pieces: Iterable[str]) -> list[int]:
-        return [id for piece in pieces for id in self._tokenizer.encode(piece, add_special_tokens=False)]
+        return [id for piece in pieces for id in self._tokenizer.encode(_whole(piece), add_special_tokens=False)]
 
     def _turn_end(self) -> frozenset[int]:
         """The token that the template writes after a reply. In some models no list of end tokens has it."""
@@ -268,6 +268,11 @@ def repaired(messages: Iterable[Message]) -> list[Message]:
                 turns.append(Message("user", ""))
             turns.append(message)
     return turns
+
+
+def _whole(text: str) -> str:
+    """The text with U+FFFD for halves of characters, which a paste may bring and no tokenizer takes."""
+    return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _without_open_thought(message: Message) -> Message:

@@ -27,7 +27,7 @@ from engine.model.plain import PlainTarget
 from engine.telemetry import Counters
 from engine.types import Sampling, SamplingChoice
 from engine.writing import blank_conversation
-from tests.checkpoints import Kind, build
+from tests.checkpoints import Kind, Shape, build
 
 TOKENS = mx.array([[70, 81, 92, 75, 66, 90, 101, 80, 77]])
 
@@ -419,6 +419,12 @@ def test_a_family_that_would_end_the_process(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setitem(sys.modules, "hf_olmo", None)
     monkeypatch.delitem(sys.modules, "mlx_lm.models.olmo", raising=False)
     folder = stock_folder(tmp_path / "m", llama, LLAMA | {"model_type": "olmo"})
+    assert error_of(lambda: load_quietly(folder)).report.code == "load_failed"
+
+
+def test_sizes_that_a_familys_code_cannot_compute_with_are_refused(tmp_path: Path) -> None:
+    """Two layers where every fourth is to attend: there is none, and mlx-lm looks for one."""
+    folder = build(tmp_path / "short", "dense", shape=Shape(layers=2))
     assert error_of(lambda: load_quietly(folder)).report.code == "load_failed"
 
 

@@ -57,6 +57,15 @@ def test_a_prompt_is_the_rendered_template() -> None:
     assert prompt.tokens == ids(expected)
 
 
+@pytest.mark.parametrize("pasted", ["a\ud83d", "\ude00 a", "é\udfff"])
+def test_half_a_character_is_a_mark_of_its_own_and_no_error(pasted: str) -> None:
+    whole = "".join("\ufffd" if "\ud800" <= character <= "\udfff" else character for character in pasted)
+    text = chat_text()
+    assert text.encode([user(pasted)]) == text.encode([user(whole)])
+    assert text.count(pasted) == text.count(whole)
+    assert text.encode([user("\ud83d\ude00")]) == text.encode([user("😀")])
+
+
 def test_the_end_of_the_user_turn_lies_before_the_generation_prompt() -> None:
     prompt = chat_text().encode([user("hello")])
     assert spelled(prompt.tokens[: prompt.user_end]) == "<|im_start|>user\nhello<|im_end|>\n"
