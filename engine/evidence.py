@@ -11,7 +11,6 @@ import json
 import logging
 import os
 import platform
-import tempfile
 from collections.abc import Mapping
 from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
@@ -29,6 +28,7 @@ from engine.types import (
     PromptEvidence,
     Timing,
 )
+from engine.whole_file import write_whole
 
 FORMAT = 1
 """Of the files. Others are not read."""
@@ -191,15 +191,7 @@ def _read(file: Path) -> Evidence | None:
 
 
 def _write(file: Path, content: Mapping[str, Any]) -> None:
-    """All of it or nothing: the file is written beside its place and then moved there."""
-    beside = ""
     try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        handle, beside = tempfile.mkstemp(dir=file.parent, prefix=file.name)
-        with os.fdopen(handle, "w", encoding="utf-8") as stream:
-            json.dump(content, stream, indent=1)
-        os.replace(beside, file)
+        write_whole(file, content)
     except OSError as error:
         log.warning("The measurement could not be kept in %s: %s", file, error)
-        if beside:
-            Path(beside).unlink(missing_ok=True)

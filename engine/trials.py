@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ import platformdirs
 
 from engine.model.refusals import RefusalCode
 from engine.types import Capability, PositionCount, Refusal
+from engine.whole_file import write_whole
 
 MOST = 500
 """Pairs that are remembered. The oldest go first."""
@@ -79,7 +80,8 @@ def _keep(key: str, entry: Mapping[str, Any]) -> None:
         known = _read()
         known.pop(key, None)
         known[key] = entry
-        _write(dict(list(known.items())[-MOST:]))
+        with suppress(OSError):
+            write_whole(trials_file(), dict(list(known.items())[-MOST:]))
 
 
 def _key(capability: Capability) -> str:
@@ -114,18 +116,3 @@ def _read() -> dict[str, Any]:
     except (OSError, ValueError, RecursionError):
         return {}
     return content if isinstance(content, dict) else {}
-
-
-def _write(content: Mapping[str, Any]) -> None:
-    """All of it or nothing: the file is written beside its place and then moved there."""
-    file = trials_file()
-    beside = ""
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        handle, beside = tempfile.mkstemp(dir=file.parent, prefix=file.name)
-        with os.fdopen(handle, "w", encoding="utf-8") as stream:
-            json.dump(content, stream, indent=1)
-        os.replace(beside, file)
-    except OSError:
-        if beside:
-            Path(beside).unlink(missing_ok=True)

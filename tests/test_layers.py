@@ -46,7 +46,8 @@ ENGINE = {
     "engine.memory": ("engine.types", "engine.errors", "engine.device"),
     "engine.telemetry": ("engine.types", "engine.errors"),
     "engine.sampling": ("engine.types", "engine.errors"),
-    "engine.evidence": ("engine.types", "engine.errors"),
+    "engine.whole_file": (),
+    "engine.evidence": ("engine.types", "engine.errors", "engine.whole_file"),
     "engine.decode": ("engine.types", "engine.errors", "engine.telemetry"),
     "engine.model": (
         *("engine.types", "engine.errors", "engine.parts", "engine.sampling"),
@@ -66,7 +67,7 @@ ENGINE = {
         *("engine.types", "engine.errors", "engine.device", "engine.chips", "engine.evidence", "engine.telemetry"),
         *("engine.decode.depth", "engine.model.capability", "engine.model.refusals", "engine.measure"),
     ),
-    "engine.trials": ("engine.types", "engine.errors", "engine.model.refusals"),
+    "engine.trials": ("engine.types", "engine.errors", "engine.model.refusals", "engine.whole_file"),
     "engine.inspection": (
         *("engine.types", "engine.errors", "engine.device", "engine.memory", "engine.trials", "engine.evidence"),
         *("engine.model.capability", "engine.model.pairing", "engine.library", "engine.policy"),
