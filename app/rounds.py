@@ -41,7 +41,8 @@ def as_csv(log: SpeedLog) -> str:
 
 def as_json(log: SpeedLog, model: str) -> str:
     """The replies with their receipts and counters, and the rounds of each."""
-    content = {"format": 1, "model": model, "replies": [_reply(reply) for reply in log.replies]}
+    totals = None if log.totals is None else asdict(log.totals)
+    content = {"format": 1, "model": model, "totals": totals, "replies": [_reply(reply) for reply in log.replies]}
     return json.dumps(content, indent=1)
 
 

@@ -664,6 +664,7 @@ class Session(QObject):
 
     def _on_finished(self, event: Finished) -> None:
         reply = event.reply
+        self.speed.totals = event.totals
         self.speed.end(reply)
         if self.writing is not None:
             self.writing.answer.speed_up = speed_up_of(reply)

@@ -67,6 +67,8 @@ class SpeedLog:
     live: bool = False
     chat: str = ""
     comparisons: dict[str, Comparison] = field(default_factory=dict)
+    totals: Snapshot | None = None
+    """The counters of all replies since the model was loaded, once one was finished."""
     depths: deque[int] = field(default_factory=lambda: deque(maxlen=DEPTHS_KEPT))
     """How many drafts were asked for in each of the latest rounds."""
     replies: deque[WrittenReply] = field(default_factory=deque)

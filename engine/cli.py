@@ -30,6 +30,7 @@ from engine.types import (
     Reply,
     Request,
     SamplingChoice,
+    Snapshot,
     UsedSampling,
 )
 
@@ -237,6 +238,8 @@ def _chat(args: argparse.Namespace) -> int:
         while (question := _asked()) is not None:
             if question:
                 messages, _ = _say(engine, model, [*messages, Message("user", question)], thinking)
+        if engine.totals.replies > 1:
+            print(totals_line(engine.totals), file=sys.stderr)
         return 0
 
 
@@ -506,6 +509,16 @@ def size_words(number: int) -> str:
         if number >= unit:
             return f"{number / unit:.3g} {word}"
     return f"{number} bytes"
+
+
+def totals_line(totals: Snapshot) -> str:
+    """All replies of a chat: "[6 replies · 1,204 tokens · 58 tok/s · 2.10 tokens per round · 76% accepted]"."""
+    parts = [f"{totals.replies:,} replies", f"{totals.tokens:,} tokens"]
+    if totals.tokens_per_second is not None:
+        parts.append(f"{totals.tokens_per_second:.{0 if totals.tokens_per_second >= 10 else 1}f} tok/s")
+    if totals.tokens_per_round is not None and totals.acceptance is not None:
+        parts += [f"{totals.tokens_per_round:.2f} tokens per round", f"{totals.acceptance:.0%} accepted"]
+    return f"[{' · '.join(parts)}]"
 
 
 def stats_line(reply: Reply) -> str:

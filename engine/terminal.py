@@ -24,6 +24,7 @@ from engine.types import (
     PrefillProgress,
     Reply,
     Request,
+    Snapshot,
     Started,
     TextDelta,
     WorkerStopped,
@@ -118,6 +119,8 @@ class Engine:
         self._worker = Worker()
         self._events = self._all_events()
         self._requests = 0
+        self.totals = Snapshot(replies=0)
+        """The counters of all replies since the model was loaded."""
 
     def __enter__(self) -> Engine:
         self._worker.start()
@@ -161,7 +164,8 @@ class Engine:
                         printer.note(f"Reading your message… {(done - reused) / (total - reused):.0%}")
                     case TextDelta(text=text):
                         printer.text(text)
-                    case Finished(reply=reply):
+                    case Finished(reply=reply, totals=totals):
+                        self.totals = totals
                         return reply
                     case Failed(error=report, partial=partial):
                         raise ReportedError(report, partial)

@@ -20,11 +20,12 @@ from typing import Any
 import pytest
 
 from engine import device, measure
-from engine.cli import main
+from engine.cli import main, totals_line
 from engine.decode.loop import MAX_RUN
 from engine.evidence import evidence_for, from_json
 from engine.inspection import capability_now
 from engine.terminal import Printer
+from engine.types import Snapshot
 from tests.checkpoints import build
 
 ROOT = Path(__file__).parents[1]
@@ -527,3 +528,12 @@ def test_ctrl_c_ends_a_reply_and_keeps_what_was_written(model: str) -> None:
         assert process.returncode == 0
         assert begun + rest
         assert errors == b""
+
+
+def test_the_totals_of_a_chat_add_up_its_replies_and_leave_out_what_was_not_measured() -> None:
+    plain = Snapshot(tokens=21, rounds=20, decode_ms=1000.0)
+    drafted = Snapshot(tokens=41, rounds=20, drafted=20, evaluated=20, accepted=15, decode_ms=1000.0)
+    assert totals_line(plain.plus(plain)) == "[2 replies · 42 tokens · 20 tok/s]"
+    assert totals_line(plain.plus(drafted)) == (
+        "[2 replies · 62 tokens · 30 tok/s · 1.50 tokens per round · 75% accepted]"
+    )

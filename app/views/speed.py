@@ -20,7 +20,7 @@ from app.views.controls import Button, Elided, Hairline, Label, Paragraph, Segme
 from app.views.figures import HERE, day
 from app.views.instruments import CostRow, DraftRow, Figure, Number, PlotGroup, Why
 from app.views.plot import GUTTER, Plot
-from app.views.verdict import TOOLTIPS, costs_of, drafters_of, figure_of, percent, sentence_of
+from app.views.verdict import TOOLTIPS, costs_of, drafters_of, figure_of, percent, sentence_of, totals_of
 from engine.types import MAX_DEPTH, Comparison, Decision, MtpWish, Snapshot
 
 NUMBERS_EVERY = 6
@@ -277,6 +277,7 @@ class SpeedPanel(QWidget):
         self.figure.show_figure(figure_of(log, self._comparison))
         now, snapshot = log.speed_now, log.mtp_snapshot
         self.speed_plot.value.setText("" if now is None else f"{now:.1f}")
+        explain(self.speed_plot, f"{TOOLTIPS['speed']}\n{totals_of(log.totals)}".strip())
         recent = None if snapshot is None else (snapshot.recent_acceptance if log.live else snapshot.acceptance)
         self.acceptance_plot.value.setText("" if recent is None else f"{recent * 100:.0f} %")
 

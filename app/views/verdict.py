@@ -192,6 +192,18 @@ def drafters_of(snapshot: Snapshot) -> str:
     return f"Drafted by {' and '.join(each)}"
 
 
+def totals_of(totals: Snapshot | None) -> str:
+    """All replies since the model was loaded in one line, "" where there was none."""
+    if totals is None or not totals.replies:
+        return ""
+    words = ["1 reply" if totals.replies == 1 else f"{totals.replies:,} replies", f"{totals.tokens:,} tokens"]
+    if totals.tokens_per_second is not None:
+        words.append(f"{totals.tokens_per_second:.1f} tok/s")
+    if totals.drafted and totals.tokens_per_round is not None and totals.acceptance is not None:
+        words += [f"{totals.tokens_per_round:.2f} tokens per round", f"{totals.acceptance * 100:.0f} % accepted"]
+    return f"Since this model was loaded: {', '.join(words)}."
+
+
 def percent(share: float) -> str:
     """ "85 %"; what lies beyond one is said to, since no share of drafts can reach it."""
     return "over 100 %" if share > 1 else f"{max(share, 0.0) * 100:.0f} %"

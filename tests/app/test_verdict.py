@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from app.speed import NOTHING_COMPARED, SpeedLog
-from app.views.verdict import Costs, costs_of, drafters_of, drafting, figure_of, percent, sentence_of
+from app.views.verdict import Costs, costs_of, drafters_of, drafting, figure_of, percent, sentence_of, totals_of
 from engine.types import (
     Comparison,
     DrafterCount,
@@ -76,4 +76,14 @@ def test_the_drafter_is_named_where_it_is_not_the_head_alone() -> None:
     assert drafters_of(Snapshot(by_drafter=(lookup,))) == "Drafted by copies of what was said"
     assert drafters_of(Snapshot(by_drafter=(lookup, head))) == (
         "Drafted by the MTP head (88) and copies of what was said (12)"
+    )
+
+
+def test_the_totals_leave_out_what_was_not_measured() -> None:
+    assert totals_of(None) == totals_of(Snapshot(replies=0)) == ""
+    plain = Snapshot(tokens=21, rounds=20, decode_ms=1000.0, tokens_per_second=20.0)
+    assert totals_of(plain) == "Since this model was loaded: 1 reply, 21 tokens, 20.0 tok/s."
+    drafted = Snapshot(tokens=41, rounds=20, drafted=20, evaluated=20, accepted=20)
+    assert totals_of(plain.plus(drafted)) == (
+        "Since this model was loaded: 2 replies, 62 tokens, 60.0 tok/s, 1.50 tokens per round, 100 % accepted."
     )
