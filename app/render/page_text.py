@@ -68,8 +68,9 @@ class PageText(_Editor):
     def createMimeDataFromSelection(self) -> QMimeData:
         """Plain text: the colours of a dark window have no place in another document."""
         data = QMimeData()
-        several = self._selection is not None and len(self._selection.selected()) > 1
-        data.setText(self._selection.markdown() if several and self._selection is not None else self.selected_text())
+        selection = self._selection
+        several = selection is not None and selection.spans_texts
+        data.setText(selection.markdown() if several and selection is not None else self.selected_text())
         return data
 
     def selected_markdown(self) -> str:

@@ -22,9 +22,13 @@ class PageSelection:
         self._order: list[PageText] = []
         self._anchor: PageText | None = None
         self._position = 0
+        self._all = False
+        self.everything: Callable[[], Sequence[str]] | None = None
+        """Gives all that the page says, where not all of it is there as texts."""
 
     def press(self, text: PageText) -> None:
         """The mouse was pressed in `text`, which has placed its own cursor: what other texts had selected is not."""
+        self._all = False
         self._order = list(self._texts())
         for other in self._order:
             if other is not text:
@@ -52,10 +56,12 @@ class PageSelection:
         return True
 
     def select_all(self) -> None:
+        self._all = True
         for text in self._texts():
             _select(text, 0, None)
 
     def clear(self) -> None:
+        self._all = False
         for text in self._texts():
             _unselect(text)
 
@@ -63,8 +69,15 @@ class PageSelection:
         """The texts of which something is selected, in the order of reading."""
         return [text for text in self._texts() if text.textCursor().hasSelection()]
 
+    @property
+    def spans_texts(self) -> bool:
+        """Whether more than one text has something selected."""
+        return self._all or len(self.selected()) > 1
+
     def markdown(self) -> str:
         """What is selected, as Markdown."""
+        if self._all and self.everything is not None:
+            return "\n\n".join(said.strip("\n") for said in self.everything())
         return "\n\n".join(text.selected_markdown().strip("\n") for text in self.selected())
 
     def _text_at(self, place: QPoint) -> PageText:
@@ -79,11 +92,12 @@ def _on_screen(text: PageText) -> QRect:
 
 def _select(text: PageText, anchor: int | None, position: int | None) -> None:
     """Select from `anchor` to `position`; None is the end."""
-    cursor = text.textCursor()
-    end = text.document().characterCount() - 1
+    cursor, bar = text.textCursor(), text.horizontalScrollBar()
+    end, scrolled = text.document().characterCount() - 1, bar.value()
     cursor.setPosition(end if anchor is None else min(anchor, end))
     cursor.setPosition(end if position is None else min(position, end), _KEEP)
     text.setTextCursor(cursor)
+    bar.setValue(scrolled)
 
 
 def _unselect(text: PageText) -> None:

@@ -26,6 +26,7 @@ from app.views.find import FindBar
 from app.views.message import ReplyView, UserTurn
 from app.views.notice import FailureCard
 from app.views.transcript import Transcript
+from engine.parts import ReplyReader
 from engine.types import ErrorReport
 
 COLUMN = 760
@@ -114,6 +115,8 @@ class ChatView(QWidget):
         self._builder = QTimer(self)
         self._builder.setInterval(0)
         self._builder.timeout.connect(self._build_some)
+        self._whole_wanted = False
+        """Whether all turns are to be built, wherever the reader is."""
         self._failures: dict[Chat, ErrorReport] = {}
         self._failure: FailureCard | None = None
         self._editing: Turn | None = None
@@ -149,6 +152,10 @@ class ChatView(QWidget):
         self.transcript.regenerate_requested.connect(lambda _: self.regenerate())
         self.transcript.action_requested.connect(lambda _: self._act_on_ending())
         self.transcript.link_activated.connect(open_link)
+        self.transcript.selection.everything = self._everything
+        self.transcript.verticalScrollBar().valueChanged.connect(self._build_on)
+        self.transcript.top_wanted.connect(self._build_whole)
+        self.find.opened.connect(self._build_whole)
         self.find.closed.connect(self.composer.setFocus)
         self.empty.chosen.connect(lambda prompt: session.send(prompt))
         self.composer.sent.connect(self._send)
@@ -197,6 +204,7 @@ class ChatView(QWidget):
             self.transcript.cut(sum(2 if each.reply is not None else 1 for each in self._shown))
         else:
             self.transcript.clear()
+            self._whole_wanted = self.find.isVisible()
             self._above = max(0, len(path) - AT_ONCE)
         for turn in path[self._above + kept :]:
             self._add_turn(turn)
@@ -223,14 +231,41 @@ class ChatView(QWidget):
         self._refresh_turn(self._shown[0])
 
     def _build_some(self) -> None:
-        """Show more of what is above, for as long as a slice may take; in turns with the drawing of what is there."""
+        """Show more of what is above, for as long as a slice may take; in turns with the drawing of what is there.
+
+        It goes on until the reader has a few screens above, or to the beginning of the chat where that is wanted. What
+        nobody looks at costs nothing when the window is resized or the theme is another one.
+        """
         if self.transcript.drawing:
+            return
+        if not self._whole_wanted and not self.transcript.near_top:
+            self._builder.stop()
             return
         began = perf_counter()
         while self._above and (perf_counter() - began) * 1000 < SLICE_MS:
             self._add_above()
         if not self._above:
             self._builder.stop()
+
+    def _build_on(self) -> None:
+        if self._above and self.transcript.near_top:
+            self._builder.start()
+
+    def _build_whole(self) -> None:
+        self._whole_wanted = True
+        if self._above:
+            self._builder.start()
+
+    def _everything(self) -> list[str]:
+        """All that the chat says, whether it is built or not: questions, and answers without their thinking."""
+        said = []
+        for turn in self._session.current.turns:
+            said.append(turn.question)
+            if turn.shown is not None:
+                reader = ReplyReader(turn.shown.opened_thinking)
+                parts = [*reader.feed(turn.shown.text), *reader.finish()]
+                said.append("".join(part.text for part in parts if part.kind == "text"))
+        return said
 
     def _fill(self, shown: _Shown) -> _Shown:
         """Give the views of a turn their words and their connections."""

@@ -40,6 +40,7 @@ class FindBar(QWidget):
     The case of letters makes no difference. While the bar is open it also finds what is still being written.
     """
 
+    opened = Signal()
     closed = Signal()
 
     def __init__(self, transcript: Transcript, parent: QWidget | None = None) -> None:
@@ -112,6 +113,7 @@ class FindBar(QWidget):
             self.field.setText(selected)
         self.field.setFocus(Qt.FocusReason.ShortcutFocusReason)
         self.field.selectAll()
+        self.opened.emit()
         self._again.start()
         self._wanted = bool(self.words)
         self._look()

@@ -25,6 +25,7 @@ AT_ONCE, AT_ONCE_MS = 20, 60  # replies of an old chat that are drawn before any
 SLICE_MS = 8
 NEAR_END = 4
 SHORT = 100  # characters of a selection that someone may want to find elsewhere
+SCREENS_ABOVE = 3
 AROUND = 48  # pixels that are to be seen above and below a place that is gone to
 ABOVE_WANTED = 48  # what is seen above a turn that was looked for
 
@@ -41,6 +42,8 @@ class Transcript(QScrollArea):
     action_requested = Signal(object)
     """The `ReplyView` whose failure card was pressed."""
     link_activated = Signal(str)
+    top_wanted = Signal()
+    """The reader wants to go to the beginning of the conversation, which may not be here yet."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -65,6 +68,8 @@ class Transcript(QScrollArea):
         self._drawer.timeout.connect(self._draw_some)
         self.selection = PageSelection(self._open_texts)
         self._following = True
+        self._to_top = False
+        """The reader went to the beginning, and is to stay there while more is put above."""
         self._read_turn: UserTurn | ReplyView | None = None
         self._read_mark: ReadingMark | None = None
         self._read_below = 0
@@ -107,6 +112,11 @@ class Transcript(QScrollArea):
             self._undrawn.appendleft(reply)
             self._drawer.start()
         return question, reply
+
+    @property
+    def near_top(self) -> bool:
+        """Whether the reader may soon be above what is here."""
+        return self.verticalScrollBar().value() < SCREENS_ABOVE * self.viewport().height()
 
     @property
     def drawing(self) -> bool:
@@ -251,6 +261,7 @@ class Transcript(QScrollArea):
 
     def _follow(self, following: bool) -> None:
         self._following = following
+        self._to_top = False
         self.jump_button.setVisible(not following)
 
     def _on_reader_scrolled(self) -> None:
@@ -268,6 +279,8 @@ class Transcript(QScrollArea):
         bar = self.verticalScrollBar()
         if self._following:
             bar.setValue(bar.maximum())
+        elif self._to_top:
+            bar.setValue(0)
         elif self._read_turn is not None:
             below: int | None = None
             if self._read_mark is not None and isinstance(self._read_turn, ReplyView):
@@ -295,5 +308,7 @@ class Transcript(QScrollArea):
             self.jump_to_end()
         elif event.key() == Qt.Key.Key_Home:
             self.verticalScrollBar().triggerAction(self.verticalScrollBar().SliderAction.SliderToMinimum)
+            self._to_top = True
+            self.top_wanted.emit()
         else:
             super().keyPressEvent(event)

@@ -456,23 +456,56 @@ def long_chat(house: House, turns: int) -> Chat:
     return chat
 
 
-def test_g07_a_long_chat_is_shown_from_its_end_and_is_whole_a_little_later(house: House) -> None:
+def test_g07_a_long_chat_is_shown_from_its_end_and_is_whole_when_the_reader_goes_to_its_beginning(house: House) -> None:
     house.session.show_chat(long_chat(house, 40))
-    QApplication.processEvents()
-    assert house.questions[-1] == "q39"
-    assert len(house.questions) < 40
     transcript = house.window.chat.transcript
+    house.qtbot.waitUntil(lambda: not house.window.chat._builder.isActive() and not transcript.drawing)
+    assert house.questions[-1] == "q39"
+    assert 12 <= len(house.questions) < 40
+    assert transcript.verticalScrollBar().value() == transcript.verticalScrollBar().maximum()
+    house.qtbot.keyClick(transcript, Qt.Key.Key_Home)
     house.qtbot.waitUntil(lambda: len(house.questions) == 40 and not transcript.drawing)
     assert house.questions == [f"q{number}" for number in range(40)]
     assert [reply.source().split()[0] for reply in house.replies] == [f"a{number}" for number in range(40)]
-    QApplication.processEvents()
-    assert transcript.verticalScrollBar().value() == transcript.verticalScrollBar().maximum()
+    assert transcript.verticalScrollBar().value() == 0
+
+
+def test_g07_scrolling_up_finds_more_and_stays_where_the_reader_is(house: House) -> None:
+    house.session.show_chat(long_chat(house, 80))
+    chat, transcript = house.window.chat, house.window.chat.transcript
+    bar = transcript.verticalScrollBar()
+    house.qtbot.waitUntil(lambda: not chat._builder.isActive() and not transcript.drawing)
+    before = len(house.questions)
+    bar.triggerAction(bar.SliderAction.SliderPageStepSub)
+    bar.setSliderPosition(transcript.viewport().height())
+    bar.triggerAction(bar.SliderAction.SliderMove)
+    read = next(turn for turn in transcript.turns if turn.y() + turn.height() > bar.value())
+    place = read.y() - bar.value()
+    house.qtbot.waitUntil(lambda: len(house.questions) > before and not chat._builder.isActive())
+    house.qtbot.waitUntil(lambda: not transcript.drawing and abs(read.y() - bar.value() - place) <= 2)
+
+
+def test_all_of_a_long_chat_is_copied_whether_it_has_been_built_or_not(house: House) -> None:
+    house.session.show_chat(long_chat(house, 40))
+    house.window.chat.transcript.selectAll()
+    house.window.chat.transcript.copy()
+    copied = QApplication.clipboard().text()
+    assert copied.startswith("q0\n\na0 a0")
+    assert len(copied.split("\n\n")) == 80
+
+
+def test_all_of_a_long_chat_is_searched(house: House) -> None:
+    house.session.show_chat(long_chat(house, 40))
+    house.window.menus["find"].trigger()
+    house.window.chat.find.field.setText("q3")
+    house.qtbot.waitUntil(lambda: house.window.chat.find.count.text().endswith("11"))
 
 
 def test_g07_what_is_asked_while_a_long_chat_is_being_built_comes_at_its_end(house: House) -> None:
     house.session.show_chat(long_chat(house, 40))
     house.exchange("and now?", "This.")
     assert house.questions[-2:] == ["q39", "and now?"]
+    house.qtbot.keyClick(house.window.chat.transcript, Qt.Key.Key_Home)
     house.qtbot.waitUntil(lambda: len(house.questions) == 41)
     assert house.questions == [*(f"q{number}" for number in range(40)), "and now?"]
     house.session.choose(house.session.current.turns[3])
