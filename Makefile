@@ -2,6 +2,7 @@
 # make test   every test, without a display
 # make lint   format, lint and types
 # make bench  the benchmark, about five minutes, onto engine/BENCHMARKS.md
+# make bench-ui  what reading costs in the window, about three minutes
 # make app    the macOS application
 # make venv   only the environment; make lock  renew requirements.lock; make clean  remove what make made
 #
@@ -22,7 +23,7 @@ DEBIAN_PACKAGES = libegl1 libgl1 libopengl0 libglib2.0-0 libdbus-1-3 libfontconf
 # An environment whose Python is gone, say after an upgrade of the system's, is no environment.
 $(shell [ -x $(BIN)/python ] || rm -f $(STAMP))
 
-.PHONY: run test lint bench app venv lock clean
+.PHONY: run test lint bench bench-ui app venv lock clean
 
 run: $(STAMP)
 	@$(BIN)/foreword
@@ -37,6 +38,9 @@ lint: $(STAMP)
 
 bench: $(STAMP)
 	@$(BIN)/foreword bench --page engine/BENCHMARKS.md
+
+bench-ui: $(STAMP)
+	@QT_QPA_PLATFORM=offscreen $(BIN)/python -m tests.app.bench_ui
 
 app:
 	@echo "The .app is not built yet in this version: start the window with make run." >&2; exit 1

@@ -31,6 +31,7 @@ from engine.types import ErrorReport
 
 COLUMN = 760
 AT_ONCE, SLICE_MS = 12, 6  # turns of an old chat that are built at once, and how long a slice of the others may take
+TRIM_MS = 1500  # after the reader has scrolled
 MARGIN = 40
 NOTICE_MS, UNDO_MS = 5000, 12000
 
@@ -115,6 +116,8 @@ class ChatView(QWidget):
         self._builder = QTimer(self)
         self._builder.setInterval(0)
         self._builder.timeout.connect(self._build_some)
+        self._trimmer = QTimer(self, singleShot=True, interval=TRIM_MS)
+        self._trimmer.timeout.connect(self._trim)
         self._whole_wanted = False
         """Whether all turns are to be built, wherever the reader is."""
         self._failures: dict[Chat, ErrorReport] = {}
@@ -250,6 +253,19 @@ class ChatView(QWidget):
     def _build_on(self) -> None:
         if self._above and self.transcript.near_top:
             self._builder.start()
+        self._trimmer.start()
+
+    def _trim(self) -> None:
+        """Take away what is far above the reader: it is built again when it is wanted."""
+        if self.find.isVisible() or self.transcript.drawing or self.transcript.selection.selected():
+            return
+        self._whole_wanted = False
+        far, dropped = self.transcript.far_above, 0
+        while self._shown and dropped + 2 <= far:
+            dropped += 1 if self._shown.pop(0).reply is None else 2
+            self._above += 1
+        if dropped:
+            self.transcript.drop_above(dropped)
 
     def _build_whole(self) -> None:
         self._whole_wanted = True

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Iterable
 from time import perf_counter
 
+import shiboken6
 from PySide6.QtCore import QRect, Qt, QTimer, Signal
 from PySide6.QtGui import QKeyEvent, QKeySequence, QResizeEvent
 from PySide6.QtWidgets import QFrame, QScrollArea, QVBoxLayout, QWidget
@@ -25,7 +26,7 @@ AT_ONCE, AT_ONCE_MS = 20, 60  # replies of an old chat that are drawn before any
 SLICE_MS = 8
 NEAR_END = 4
 SHORT = 100  # characters of a selection that someone may want to find elsewhere
-SCREENS_ABOVE = 3
+SCREENS_ABOVE, SCREENS_KEPT = 3, 8  # so much is wanted above what is in sight, and so much may stay
 AROUND = 48  # pixels that are to be seen above and below a place that is gone to
 ABOVE_WANTED = 48  # what is seen above a turn that was looked for
 
@@ -62,6 +63,10 @@ class Transcript(QScrollArea):
         self._turns: list[UserTurn | ReplyView] = []
         self._undrawn: deque[ReplyView] = deque()
         self._stale: deque[ReplyView | UserTurn] = deque()
+        self._gone: deque[UserTurn | ReplyView] = deque()
+        self._remover = QTimer(self)
+        self._remover.setInterval(0)
+        self._remover.timeout.connect(self._remove_some)
         self._fresh_chat = True
         self._drawer = QTimer(self)
         self._drawer.setInterval(0)
@@ -149,16 +154,38 @@ class Transcript(QScrollArea):
 
     def cut(self, count: int) -> None:
         """Keep the first `count` turns and take the others away."""
-        gone = self._turns[count:]
-        del self._turns[count:]
-        self._undrawn = deque(reply for reply in self._undrawn if reply not in gone)
-        self._stale = deque(turn for turn in self._stale if turn not in gone)
+        self._take_away(self._turns[count:])
+        self._read_turn = self._read_mark = None
+        self._follow(True)
+
+    def drop_above(self, count: int) -> None:
+        """Take the first `count` turns away, far from what the reader sees, who is not disturbed."""
+        self._take_away(self._turns[:count])
+
+    def _take_away(self, gone: list[UserTurn | ReplyView]) -> None:
+        """Out of sight at once; taken down in slices, for hundreds of messages are thousands of widgets."""
+        away = set(gone)
+        self._turns = [turn for turn in self._turns if turn not in away]
+        self._undrawn = deque(reply for reply in self._undrawn if reply not in away)
+        self._stale = deque(turn for turn in self._stale if turn not in away)
         for turn in gone:
             self._column.removeWidget(turn)
             turn.hide()
-            turn.deleteLater()
-        self._read_turn = self._read_mark = None
-        self._follow(True)
+        self._gone.extend(gone)
+        self._remover.start()
+
+    def _remove_some(self) -> None:
+        began = perf_counter()
+        while self._gone and (perf_counter() - began) * 1000 < SLICE_MS:
+            shiboken6.delete(self._gone.popleft())
+        if not self._gone:
+            self._remover.stop()
+
+    @property
+    def far_above(self) -> int:
+        """How many turns are so far above what the reader sees that they need not be here."""
+        edge = self.verticalScrollBar().value() - SCREENS_KEPT * self.viewport().height()
+        return sum(turn.y() + turn.height() < edge for turn in self._turns)
 
     def show_turn(self, turn: UserTurn | ReplyView) -> None:
         """Bring a turn into sight, near the top, and stay with it while what is above it is drawn."""

@@ -485,6 +485,26 @@ def test_g07_scrolling_up_finds_more_and_stays_where_the_reader_is(house: House)
     house.qtbot.waitUntil(lambda: not transcript.drawing and abs(read.y() - bar.value() - place) <= 2)
 
 
+def test_what_is_far_above_the_reader_is_taken_away_and_comes_back(house: House) -> None:
+    house.session.show_chat(long_chat(house, 60))
+    chat, transcript = house.window.chat, house.window.chat.transcript
+    bar = transcript.verticalScrollBar()
+    house.qtbot.keyClick(transcript, Qt.Key.Key_Home)
+    house.qtbot.waitUntil(lambda: len(house.questions) == 60 and not transcript.drawing)
+    chat._trim()
+    assert len(house.questions) == 60  # the reader is up there
+    transcript.jump_to_end()
+    QApplication.processEvents()
+    chat._trim()
+    assert 12 < len(house.questions) < 60
+    house.qtbot.waitUntil(lambda: bar.value() == bar.maximum() > 0)
+    assert house.questions[-1] == "q59"
+    house.exchange("and now?", "This.")
+    house.qtbot.keyClick(transcript, Qt.Key.Key_Home)
+    house.qtbot.waitUntil(lambda: len(house.questions) == 61 and not transcript.drawing)
+    assert house.questions == [*(f"q{number}" for number in range(60)), "and now?"]
+
+
 def test_all_of_a_long_chat_is_copied_whether_it_has_been_built_or_not(house: House) -> None:
     house.session.show_chat(long_chat(house, 40))
     house.window.chat.transcript.selectAll()
