@@ -409,6 +409,9 @@ class RoundStats:
     asked once per round, so how long it drafted and how long it checked cannot be told apart; how long the host took
     to build the two graphs and launch them can: `draft_build_ms` and `check_build_ms`. In a pipelined plain round that
     is done while the round before it runs.
+
+    `batch` replies took part in the round; `padded` rows of its check were there for this one only because others had
+    more drafts.
     """
 
     drafted: int
@@ -422,6 +425,8 @@ class RoundStats:
     wait_ms: float = field(default=0.0, compare=False)
     depth: int = 0
     pipelined: bool = False
+    batch: int = 1
+    padded: int = 0
 
 
 @dataclass(frozen=True)

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, cast
 
 import mlx.core as mx
 
-from engine.decode.cache import KV_STEP
 from engine.decode.conversation import Conversation
 from engine.decode.depth import Depth, FixedDepth
-from engine.decode.draft import Target
+from engine.decode.draft import MtpChain, Target
+from engine.decode.estimates import Acceptance
 from engine.decode.lookup import with_lookup
 from engine.decode.quantised import quantise
 from engine.decode.round import Decoder
+from engine.decode.rounds import Rounds
 from engine.decode.sample import BROKEN, NOTHING, Chooser
+from engine.decode.verify import Verdict
 from engine.errors import EngineError, RequestError
 from engine.telemetry import Counters
 from engine.types import FinishReason, KVQuantisation, RoundStats
@@ -113,25 +115,132 @@ def generate(
     However it ends, the conversation's caches hold exactly its tokens: everything before the last generated one.
     Raises RequestError if the prompt does not fit the context; then nothing was computed.
     """
-    started = time.perf_counter()
-    total = len(task.prompt)
-    if total >= task.context:
-        raise RequestError(
-            "prompt_too_long",
-            f"This conversation has {total:,} tokens, and the model holds {task.context:,}, its reply included.",
-            kept="Your message is kept.",
-            next_step="Shorten it, or start a new chat.",
-        )
-    budget = task.context - total if task.max_tokens < 0 else min(task.max_tokens, task.context - total)
-    outcome = Outcome()
-    if budget == 0:
-        return outcome
+    row = Row(
+        *(conversation, target, task, output, counters),
+        on_prefill=on_prefill,
+        on_round=on_round,
+        cancelled=cancelled,
+    )
+    row.begin()
     try:
-        outcome.reused = conversation.resume(task.prompt, drafting=task.depth > 0, kv=task.kv)
-        newest = _prefill(conversation, target, task, outcome.reused, on_prefill, cancelled)
-        if newest is None:
-            outcome.finish_reason = "cancelled"
-            return outcome
+        while not row.read():
+            pass
+        if row.decoder is not None:
+            rounds = Rounds()
+            rounds.join(row)
+            while rounds.rows:
+                rounds.step()
+    except BaseException:
+        conversation.reset()  # half a round may have run: nothing in the caches can be relied on
+        raise
+    if row.error is not None:
+        raise row.error
+    return row.outcome
+
+
+class Row:
+    """One reply on its way: `begin`, `read` until its prompt is read, then rounds (`rounds.py`), alone or in a batch.
+
+    Its conversation is its own until it has `close`d. However it ends, the conversation's caches then hold exactly its
+    tokens: everything before the last generated one. After an `error` they hold nothing.
+    """
+
+    def __init__(
+        self,
+        conversation: Conversation,
+        target: Target,
+        task: Task,
+        output: Output,
+        counters: Counters,
+        *,
+        on_prefill: Callable[[int, int, int], None],
+        on_round: Callable[[RoundStats], None],
+        cancelled: Callable[[], bool],
+    ) -> None:
+        """As `generate`."""
+        self.task = task
+        self.outcome = Outcome()
+        self.error: BaseException | None = None
+        self.decoder: Decoder | None = None
+        """The sequence as it is when its prompt has been read, ready for its first round."""
+        self.depths: Depth = task.depths or FixedDepth(task.depth)
+        self.acceptance = Acceptance()
+        self._conversation = conversation
+        self._target = target
+        self._output = output
+        self._counters = counters
+        self._on_prefill = on_prefill
+        self._on_round = on_round
+        self._cancelled = cancelled
+        self._started = time.perf_counter()
+        total = len(task.prompt)
+        budget = task.context - total if task.max_tokens < 0 else min(task.max_tokens, task.context - total)
+        self._rules = _Rules(task, budget, output, self.outcome)
+        self._reading: Generator[None, None, mx.array] | None = None
+
+    @property
+    def ended(self) -> bool:
+        """Whether the reply is complete, or cannot be completed."""
+        return self.error is not None or self._rules.ended()
+
+    @property
+    def remaining(self) -> int:
+        """Tokens that may still be generated."""
+        return self._rules.remaining
+
+    @property
+    def fixed_depth(self) -> int | None:
+        """The depth of every round, None where that is open."""
+        return self.task.depth if self.task.depths is None else None
+
+    @property
+    def most(self) -> int:
+        """The most drafts that a round may make."""
+        return self.task.depth
+
+    @property
+    def sociable(self) -> bool:
+        """Whether it may share rounds with others. Prompt lookup and a draft model draft for one sequence only, and
+        keys and values that are packed at a place of their own cannot be kept beside others."""
+        return self.decoder is not None and self.task.kv is None and self.decoder.serves_batches
+
+    def begin(self) -> None:
+        """Find what is known of the prompt already. Raises RequestError if it does not fit the context."""
+        self._started = time.perf_counter()
+        task, total = self.task, len(self.task.prompt)
+        if total >= task.context:
+            raise RequestError(
+                "prompt_too_long",
+                f"This conversation has {total:,} tokens, and the model holds {task.context:,}, its reply included.",
+                kept="Your message is kept.",
+                next_step="Shorten it, or start a new chat.",
+            )
+        if not self.remaining:
+            self._rules.end("length")
+            return
+        try:
+            self.outcome.reused = self._conversation.resume(task.prompt, drafting=task.depth > 0, kv=task.kv)
+        except BaseException:
+            self._conversation.reset()
+            raise
+        self._reading = _prefill(self._conversation, self._target, task, self.outcome.reused, self._on_prefill)
+
+    def read(self) -> bool:
+        """Read one chunk of the prompt; whether that was the last, or the reply has ended."""
+        if self.ended:
+            return True
+        assert self._reading is not None
+        try:
+            next(self._reading)
+        except StopIteration as done:
+            self._begin_writing(done.value)
+            return True
+        self.notice()
+        return self.ended
+
+    def _begin_writing(self, newest: mx.array) -> None:
+        """`newest` `[1, 1]` is the first token of the reply."""
+        task, conversation = self.task, self._conversation
         lookup = conversation.lookup(task.prompt, task.lookup)  # the prompt is indexed while its end is being read
         (first,) = cast(list[int], newest[0].tolist())
         if first == BROKEN:
@@ -139,27 +248,89 @@ def generate(
         if lookup is not None:
             lookup.hear([[first]])
         mx.clear_cache()  # buffers as large as a chunk of the prompt, which the rounds have no use for
-        outcome.prefill_ms = (time.perf_counter() - started) * 1000
-        counters.first_token()
-        decoder = Decoder(
-            target,
+        self.outcome.prefill_ms = (time.perf_counter() - self._started) * 1000
+        self._counters.first_token()
+        self.decoder = Decoder(
+            self._target,
             conversation.caches,
             task.chooser,
             with_lookup(lookup, conversation.drafter),
             newest,
-            [total],
+            [len(task.prompt)],
             _seen(task.chooser, task.prompt, newest),
             task.kv,
         )
-        rules = _Rules(task, budget, output, outcome)
-        rules.keep([first])
-        _rounds(decoder, task, rules, output, on_round, cancelled)
-        conversation.tokens = [*task.prompt, *outcome.tokens[:-1]]
-        conversation.mark()
-        return outcome
-    except BaseException:
-        conversation.reset()  # half a round may have run: nothing in the caches can be relied on
-        raise
+        self._rules.keep([first])
+
+    def room(self, unread: int, position: int) -> int:
+        """Drafts that fit into the round after `unread` more tokens, when the newest will be at `position`.
+
+        The round itself always yields one. Where keys and values are quantised on the way, no round reaches across.
+        """
+        left = self.remaining - unread - 1
+        kv = self.task.kv
+        return left if kv is None or position >= kv.start else min(left, kv.start - position - 1)
+
+    def keep(self, verdict: Verdict) -> int:
+        """Take the tokens of a round up to the first that ends the reply; how many that were. 0 where it had ended, or
+        ends here with an error."""
+        if self.ended:
+            return 0
+        if verdict.broken:
+            self.fail(broken_numbers())
+            return 0
+        try:
+            return self._rules.keep(verdict.tokens)
+        except Exception as error:
+            self.fail(error)
+            return 0
+
+    def notice(self) -> None:
+        """End here if that was asked for."""
+        if not self.ended and self._cancelled():
+            self._rules.end("cancelled")
+
+    def count(self, stats: RoundStats) -> None:
+        """Tell of a round."""
+        self._told(lambda: self._on_round(stats))
+
+    def hand_out(self) -> None:
+        """Turn the tokens that were taken into text."""
+        self._told(self._output.hand_out)
+
+    def _told(self, tell: Callable[[], None]) -> None:
+        """An error of whoever is told ends this reply, and no other."""
+        if self.error is not None:
+            return
+        try:
+            tell()
+        except Exception as error:
+            self.fail(error)
+
+    def fail(self, error: BaseException) -> None:
+        """End with an error."""
+        self.error = error
+
+    def lend(self) -> None:
+        """A batch has taken over what the conversation's caches held."""
+        self._conversation.caches = self._target.make_caches()
+        self._conversation.drafter = None
+
+    def take_back(self, decoder: Decoder) -> None:
+        """`decoder` is what the batch held of this sequence alone."""
+        if decoder.caches is not self._conversation.caches:
+            self._conversation.caches = decoder.caches
+            assert decoder.drafter is None or isinstance(decoder.drafter, MtpChain)
+            self._conversation.drafter = decoder.drafter
+            mx.async_eval(decoder.caches.arrays)  # or the batch's own would stay alive for them
+
+    def close(self) -> None:
+        """The reply has left: its conversation is as it has to be for the next turn."""
+        if self.error is not None:
+            self._conversation.reset()
+        elif self.decoder is not None:
+            self._conversation.tokens = [*self.task.prompt, *self.outcome.tokens[:-1]]
+            self._conversation.mark()
 
 
 def _prefill(
@@ -168,9 +339,8 @@ def _prefill(
     task: Task,
     reused: int,
     on_prefill: Callable[[int, int, int], None],
-    cancelled: Callable[[], bool],
-) -> mx.array | None:
-    """Read the prompt from `reused` on; the choice for the first new token `[1, 1]`, or None when cancelled."""
+) -> Generator[None, None, mx.array]:
+    """Read the prompt from `reused` on, pausing after each chunk; the choice for the first new token `[1, 1]`."""
     total = len(task.prompt)
     done = reused
     on_prefill(done, total, reused)
@@ -197,8 +367,7 @@ def _prefill(
         mx.clear_cache()  # with every chunk the keys and values move to larger buffers
         done = end
         on_prefill(done, total, reused)
-        if cancelled():
-            return None
+        yield
 
 
 def _chunk_end(conversation: Conversation, target: Target, task: Task, done: int) -> int:
@@ -280,85 +449,6 @@ class _Rules:
     def ended(self) -> bool:
         """Whether the reply is complete."""
         return self._ended
-
-
-def _rounds(
-    decoder: Decoder,
-    task: Task,
-    rules: _Rules,
-    output: Output,
-    on_round: Callable[[RoundStats], None],
-    cancelled: Callable[[], bool],
-) -> None:
-    """Run rounds until a rule ends the reply, leaving no transaction open."""
-    if cancelled() and not rules.ended():
-        rules.end("cancelled")
-    if rules.ended():
-        output.hand_out()
-        return
-
-    depths = task.depths or FixedDepth(task.depth)
-
-    def asked(unread: int = 0) -> int:
-        """The depth of the round that comes after the `unread` tokens of the running one."""
-        room = _room(task, rules.remaining - unread, decoder.lengths[0] + unread)
-        return depths.choose(room) if room > 0 else 0
-
-    def drafts(depth: int, unread: int = 0) -> int:
-        """How many drafts there are for that round when `depth` was asked for."""
-        return decoder.ahead(depth, _room(task, rules.remaining - unread, decoder.lengths[0] + unread), unread)
-
-    at = time.perf_counter()
-    depth, pipelined = asked(), False
-    running = decoder.launch(drafts(depth))
-    output.hand_out()
-    while True:
-        # Where nobody has a draft for what comes after a plain step, the next one follows before it is read.
-        early = asked(unread=1) if running.depth == 0 and rules.remaining > 1 else None
-        behind = decoder.launch_behind(running) if early is not None and drafts(early, unread=1) == 0 else None
-        verdict = decoder.read(running)[0]
-        now = time.perf_counter()
-        if verdict.broken:
-            raise broken_numbers()
-        kept = rules.keep(verdict.tokens)
-        verdict = verdict.cut(kept)
-        ms = (now - at) * 1000
-        stats = RoundStats(
-            *(verdict.drafted, verdict.evaluated, verdict.accepted, kept, ms, running.drafter),
-            draft_build_ms=running.draft_build_ms,
-            check_build_ms=running.check_build_ms,
-            wait_ms=running.wait_ms,
-            depth=depth,
-            pipelined=pipelined,
-        )
-        at = now
-        depths.observe(stats)
-        if behind is None:
-            decoder.commit(running, [kept])
-        if cancelled() and not rules.ended():
-            rules.end("cancelled")
-        if not rules.ended():
-            depth, pipelined = asked() if early is None else early, behind is not None
-            running = behind or decoder.launch(drafts(depth))
-        elif behind is not None:
-            decoder.abandon(behind)
-        # Whatever is done with the tokens is done while the next round runs.
-        on_round(stats)
-        output.hand_out()
-        if rules.ended():
-            return
-        if rules.remaining // KV_STEP != (rules.remaining + kept) // KV_STEP:
-            mx.clear_cache()  # the keys and values have moved to larger buffers; the old ones fit nothing else
-
-
-def _room(task: Task, remaining: int, position: int) -> int:
-    """Drafts that fit into a round when `remaining` tokens may still come and the newest is at `position`.
-
-    The round itself always yields one. Where keys and values are quantised on the way, no round reaches across.
-    """
-    if task.kv is not None and position < task.kv.start:
-        return min(remaining - 1, task.kv.start - position - 1)
-    return remaining - 1
 
 
 def broken_numbers() -> EngineError:

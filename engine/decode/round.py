@@ -232,6 +232,11 @@ class Decoder:
         )
 
     @property
+    def serves_batches(self) -> bool:
+        """Whether its drafter, if there is one, drafts for several sequences too."""
+        return isinstance(self._drafter, BatchDrafter | None)
+
+    @property
     def caches(self) -> CacheSet:
         return self._caches
 

@@ -1,0 +1,150 @@
+"""Which reply does what next: several are written at once, and none keeps the others waiting.
+
+Each reply first reads its prompt by itself, in chunks between the others' rounds, and then joins the batch. So a
+forward holds a prompt or a round and never both: a step that mixes them could take a kernel that publishes no states to
+go back to. While others write, they wait for one chunk at a time (`loop.prefill_chunk` says how long that is), and then
+have rounds for as long as it took.
+
+A reply that the memory has no room for waits, and so do those that came after it. Those of the chat that people look at
+go first.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from engine.decode.loop import Row
+from engine.decode.rounds import Rounds
+from engine.decode.shared_depth import SharedDepth
+
+MOST_ROWS = 16
+"""Replies that are written at once. More than so many rows cost a step each, on any chip we know."""
+
+
+@dataclass(eq=False)
+class Job:
+    """A reply that was asked for.
+
+    `tokens` is how many it may come to hold, prompt included: what it needs room for. `begin` makes its row, when its
+    turn has come. `ended` is told once how it ended: with its row, or with the error that kept it from beginning.
+    `alone`: it shares no rounds, since its model cannot run sequences of different lengths side by side.
+    """
+
+    chat: str
+    tokens: int
+    begin: Callable[[], Row]
+    ended: Callable[[Row | None, Exception | None], None]
+    cancelled: Callable[[], bool]
+    alone: bool = False
+
+
+class Schedule:
+    """The replies that wait, read and write, of one model. All its work is done in `step`, on one thread."""
+
+    def __init__(self, fits: Callable[[Sequence[int]], bool], depths: SharedDepth | None = None) -> None:
+        """`fits` tells whether the memory holds conversations that may come to hold so many tokens, side by side."""
+        self.visible: str | None = None
+        """The chat that people look at: its replies go first."""
+        self._fits = fits
+        self._depths = depths or SharedDepth()
+        self._waiting: list[Job] = []
+        self._reading: list[tuple[Job, Row]] = []
+        self._writing: list[tuple[Job, Row]] = []
+        self._company = Rounds(self._depths)
+        self._single: list[Rounds] = []
+        """Rounds of those that cannot share any."""
+        self._owed_ms = 0.0
+        """How long rounds have their turn until the next chunk is read."""
+
+    @property
+    def busy(self) -> bool:
+        """Whether there is anything to do."""
+        return bool(self._waiting or self._reading or self._writing)
+
+    @property
+    def waiting(self) -> int:
+        """How many replies wait for room."""
+        return len(self._waiting)
+
+    @property
+    def chats(self) -> set[str]:
+        """The chats whose conversations are in use."""
+        return {job.chat for job, _ in (*self._reading, *self._writing)}
+
+    def add(self, job: Job) -> None:
+        """Ask for a reply. It is begun, or waits, with the next step."""
+        self._waiting.append(job)
+
+    def step(self) -> None:
+        """Begin what there is room for, run one round, and read one chunk of a prompt if that has its turn."""
+        self._admit()
+        started = time.perf_counter()
+        for rounds in [self._company, *self._single]:
+            if rounds.rows:
+                self._close(rounds.step())
+        self._single = [rounds for rounds in self._single if rounds.rows]
+        self._owed_ms -= (time.perf_counter() - started) * 1000
+        if not self._writing:
+            self._owed_ms = 0.0
+        if self._reading and self._owed_ms <= 0:
+            self._read()
+
+    # ------------------------------------------------------------ beginning
+
+    def _admit(self) -> None:
+        for job in [job for job in self._waiting if job.cancelled()]:
+            self._waiting.remove(job)
+            self._begin(job)  # it ends at once, and says so
+        for job in sorted(self._waiting, key=self._urgency):
+            active = [other.tokens for other, _ in (*self._reading, *self._writing)]
+            if active and (len(active) >= MOST_ROWS or not self._fits([*active, job.tokens])):
+                return
+            self._waiting.remove(job)
+            self._begin(job)
+
+    def _urgency(self, job: Job) -> bool:
+        """Sorts the chat that people look at before the others, and leaves the order of arrival as it is."""
+        return job.chat != self.visible
+
+    def _begin(self, job: Job) -> None:
+        try:
+            row = job.begin()
+            row.begin()
+        except Exception as error:
+            job.ended(None, error)
+            return
+        self._reading.append((job, row))
+
+    # ------------------------------------------------------------ reading
+
+    def _read(self) -> None:
+        """Read a chunk of the prompt that is most urgent, or of the one that came first."""
+        job, row = min(self._reading, key=lambda reading: self._urgency(reading[0]))
+        started = time.perf_counter()
+        try:
+            read = row.read()
+        except Exception as error:
+            row.fail(error)
+            read = True
+        self._owed_ms += (time.perf_counter() - started) * 1000
+        if not read:
+            return
+        self._reading.remove((job, row))
+        self._writing.append((job, row))
+        if row.error is not None or row.decoder is None:
+            row.close()
+            self._close([row])
+        elif job.alone or not row.sociable:
+            self._single.append(Rounds(self._depths))
+            self._single[-1].join(row)
+        else:
+            self._company.join(row)
+
+    def _close(self, rows: Sequence[Row]) -> None:
+        """Tell of those that have ended."""
+        for row in rows:
+            job = next(job for job, other in self._writing if other is row)
+            self._writing.remove((job, row))
+            job.ended(row, None)

@@ -1,0 +1,112 @@
+"""How many drafts each reply of a batch makes in the next round. No MLX, no clock.
+
+A round is checked in one forward, padded to the longest: what it costs hangs on how many replies take part and on the
+deepest of them, and is shared by all. What it yields is each reply's own, by how often its drafts were accepted. So the
+deepest depth is chosen by what all replies together gain per millisecond; up to there a reply drafts as long as a draft
+is likely enough to be reached to be worth the head's step for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from engine.decode.estimates import Acceptance, Costs, tokens_per_round
+from engine.types import MAX_DEPTH
+
+REACHED = 0.2
+"""How likely a draft has to be reached and accepted for a reply to make it where others draft as deep anyway."""
+TRY_GAP = 48
+"""Rounds until the depths beside the one in use are tried again."""
+TRY_ROUNDS = 3
+"""Rounds of such a try, the first of which is not pipelined yet and may have caches to move."""
+
+
+class Drafting(Protocol):
+    """What a reply brings to the choice."""
+
+    @property
+    def acceptance(self) -> Acceptance:
+        """How often its drafts were accepted so far."""
+        ...
+
+    @property
+    def fixed_depth(self) -> int | None:
+        """The depth it was asked to have in every round, None where that is open."""
+        ...
+
+    @property
+    def most(self) -> int:
+        """The most drafts it may make where its depth is open."""
+        ...
+
+
+class SharedDepth:
+    """Depths for batches, learned from all rounds of a model that several replies took part in."""
+
+    def __init__(self, shape: Sequence[float] = ()) -> None:
+        """`shape[K]` is what a round of K drafts is expected to cost in plain steps, () where nobody knows."""
+        self._shape = tuple(shape)
+        self._costs: dict[int, Costs] = {}
+        self._rounds = 0
+        self._trying: list[int] = []
+
+    def choose(self, replies: Sequence[Drafting], rooms: Sequence[int]) -> list[int]:
+        """The depth of each reply; `rooms[b]` is how many drafts it has room for."""
+        most = [
+            max(0, min(room, reply.most if reply.fixed_depth is None else reply.fixed_depth))
+            for reply, room in zip(replies, rooms, strict=True)
+        ]
+        open_ones = [reply.fixed_depth is None for reply in replies]
+        if not any(open_ones):
+            return most
+        rates = [reply.acceptance.rates() for reply in replies]
+        deepest = self._deepest(rates, most, open_ones, len(replies))
+        return [
+            min(cap, deepest, _worthwhile(rate)) if is_open else cap
+            for rate, cap, is_open in zip(rates, most, open_ones, strict=True)
+        ]
+
+    def _deepest(
+        self, rates: Sequence[Sequence[float]], most: Sequence[int], open_ones: Sequence[bool], batch: int
+    ) -> int:
+        """How deep those replies may go whose depth is open."""
+        limit = max(cap for cap, is_open in zip(most, open_ones, strict=True) if is_open)
+        if self._trying:
+            return min(self._trying.pop(), limit)
+        steps = self._costs_of(batch).in_plain_steps
+        floor = max((cap for cap, is_open in zip(most, open_ones, strict=True) if not is_open), default=0)
+
+        def speed(depth: int) -> float:
+            tokens = sum(
+                tokens_per_round(rate, min(cap, depth) if is_open else cap)
+                for rate, cap, is_open in zip(rates, most, open_ones, strict=True)
+            )
+            return tokens / steps[max(depth, floor)]
+
+        best = max(range(limit + 1), key=speed)
+        self._rounds += 1
+        if self._rounds % TRY_GAP == 0:
+            beside = [depth for depth in (0, best - 1, best + 1) if 0 <= depth <= limit and depth != best]
+            seen = self._costs_of(batch).samples
+            self._trying = [min(beside, key=lambda depth: seen[depth])] * TRY_ROUNDS if beside else []
+        return best
+
+    def observe(self, batch: int, depth: int, ms: float, *, pipelined: bool) -> None:
+        """Learn what a round of `batch` replies took whose deepest made `depth` drafts."""
+        if depth <= MAX_DEPTH and (depth or pipelined):
+            self._costs_of(batch).add(depth, ms)
+
+    def _costs_of(self, batch: int) -> Costs:
+        """Rounds of about as many replies: 2, 3 to 4, 5 to 8, …"""
+        return self._costs.setdefault((batch - 1).bit_length(), Costs(self._shape))
+
+
+def _worthwhile(rates: Sequence[float]) -> int:
+    """How many drafts on end are likely enough to be reached."""
+    reached = 1.0
+    for depth, rate in enumerate(rates):
+        reached *= rate
+        if reached < REACHED:
+            return depth
+    return len(rates)

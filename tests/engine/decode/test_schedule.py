@@ -1,0 +1,332 @@
+"""Several replies at once: each says what it says alone, none waits long for another's prompt, and none takes another
+down with it."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import mlx.core as mx
+import pytest
+
+from engine.decode import loop
+from engine.decode.conversation import Conversation
+from engine.decode.depth import FixedDepth
+from engine.decode.loop import Row, Silence, Task, generate
+from engine.decode.sample import Chooser
+from engine.decode.schedule import Job, Schedule
+from engine.model.load import LoadedModel, load
+from engine.telemetry import Counters
+from engine.types import FinishReason, RoundStats, Sampling
+from engine.writing import blank_conversation
+from tests.checkpoints import build
+
+WARM = Sampling(temperature=0.8, top_k=20, top_p=0.95, repetition_penalty=1.1)
+FREE = Sampling(temperature=0.7, presence_penalty=0.4, repetition_window=9)
+KINDS = (Sampling(), WARM, FREE)
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> LoadedModel:
+    folder = build(tmp_path_factory.mktemp("schedule") / "m", "dense", seed=0, margin=0.9)
+    return load(folder, None, lambda stage, fraction: None)
+
+
+@dataclass(eq=False)
+class Asked:
+    """A reply that is asked for, and what came of it. It is cancelled after `cancel_after` rounds."""
+
+    model: LoadedModel
+    prompt: Sequence[int]
+    depth: int = 2
+    length: int = 12
+    sampling: Sampling = field(default_factory=Sampling)
+    seed: int = 7
+    chat: str = ""
+    conversation: Conversation | None = None
+    open_depth: bool = False
+    chunk: int = loop.PREFILL_CHUNK
+    cancel_after: int | None = None
+    stop: Callable[[], bool] = lambda: False
+    output: Silence = field(default_factory=Silence)
+    told: Callable[[str, Asked], None] = lambda what, asked: None
+    rounds: list[RoundStats] = field(default_factory=list)
+    row: Row | None = None
+    error: BaseException | None = None
+    over: bool = False
+
+    def __post_init__(self) -> None:
+        self.conversation = self.conversation or blank_conversation(self.model)
+
+    def task(self, depth: int) -> Task:
+        depths = FixedDepth(depth) if self.open_depth else None
+        chooser = Chooser(self.sampling, [self.seed])
+        return Task(
+            self.prompt,
+            len(self.prompt) - 1,
+            chooser,
+            depth,
+            frozenset(),
+            self.length,
+            2000,
+            depths=depths,
+            chunk=self.chunk,
+        )
+
+    def job(self) -> Job:
+        return Job(self.chat, len(self.prompt) + self.length, self._begin, self._end, self._cancelled)
+
+    def _begin(self) -> Row:
+        assert self.conversation is not None
+        self.told("begins", self)
+        self.row = Row(
+            *(self.conversation, self.model.target, self.task(self.depth), self.output, Counters()),
+            on_prefill=lambda done, total, reused: self.told("reads", self),
+            on_round=self._count,
+            cancelled=self._cancelled,
+        )
+        return self.row
+
+    def _count(self, stats: RoundStats) -> None:
+        self.rounds.append(stats)
+        self.told("writes", self)
+
+    def _cancelled(self) -> bool:
+        return self.stop() or (self.cancel_after is not None and len(self.rounds) >= self.cancel_after)
+
+    def _end(self, row: Row | None, error: Exception | None) -> None:
+        self.error = error if row is None else row.error
+        self.over = True
+        self.told("ends", self)
+
+    @property
+    def tokens(self) -> list[int]:
+        assert self.row is not None
+        return self.row.outcome.tokens
+
+    @property
+    def reason(self) -> FinishReason:
+        assert self.row is not None
+        return self.row.outcome.finish_reason
+
+    def plainly(self) -> list[int]:
+        return generate(
+            *(blank_conversation(self.model), self.model.target, self.task(0), Silence(), Counters()),
+            on_prefill=lambda done, total, reused: None,
+            on_round=lambda stats: None,
+            cancelled=lambda: False,
+        ).tokens
+
+
+def run(schedule: Schedule, *arrivals: Sequence[Asked]) -> None:
+    """Ask for the next arrivals with every step, until all is done."""
+    waiting = list(arrivals)
+    while waiting or schedule.busy:
+        for asked in waiting.pop(0) if waiting else ():
+            schedule.add(asked.job())
+        schedule.step()
+
+
+def everything_fits(tokens: Sequence[int]) -> bool:
+    return True
+
+
+def test_sixteen_replies_of_all_sorts_say_what_each_says_alone(model: LoadedModel) -> None:
+    """One comes after the other, with prompt, settings, seed, depth and length of its own; some are stopped."""
+    replies = [
+        Asked(
+            model,
+            [300 + (7 * i + 3 * t) % 60 for t in range(1 + 5 * i % 23)],
+            depth=i % 4,
+            length=8 + 5 * i % 19,
+            sampling=KINDS[i % 3],
+            seed=2**33 * i,
+            open_depth=i % 5 == 4,
+            cancel_after=3 if i % 7 == 6 else None,
+        )
+        for i in range(16)
+    ]
+    run(Schedule(everything_fits), *([reply] for reply in replies))
+    for reply in replies:
+        expected = reply.plainly()
+        assert reply.error is None
+        if reply.cancel_after is not None:
+            assert reply.reason == "cancelled"
+            assert len(reply.tokens) < len(expected)
+        assert reply.tokens == expected[: len(reply.tokens)]
+        assert reply.cancel_after is not None or len(reply.tokens) == reply.length
+    rounds = [stats for reply in replies for stats in reply.rounds]
+    assert max(stats.batch for stats in rounds) >= 4
+    assert any(stats.padded for stats in rounds)
+    assert {stats.drafted for stats in rounds} >= {0, 1, 2, 3}
+    assert sum(stats.accepted for stats in rounds) > 20
+
+
+def test_a_chat_goes_on_after_its_stay_in_company_as_if_it_had_been_alone(model: LoadedModel) -> None:
+    prompts = [list(range(300, 300 + length)) for length in (30, 12, 21)]
+    apart = [blank_conversation(model) for _ in prompts]
+    company = [blank_conversation(model) for _ in prompts]
+    for turn in range(3):
+        alone = [Asked(model, p, conversation=c, seed=turn) for p, c in zip(prompts, apart, strict=True)]
+        for one in alone:
+            run(Schedule(everything_fits), [one])
+        together = [Asked(model, p, conversation=c, seed=turn) for p, c in zip(prompts, company, strict=True)]
+        run(Schedule(everything_fits), together)
+        for one, other in zip(alone, together, strict=True):
+            assert other.tokens == one.tokens
+            assert one.row is not None
+            assert other.row is not None
+            assert other.row.outcome.reused == one.row.outcome.reused
+            assert sum(s.accepted for s in other.rounds) == sum(s.accepted for s in one.rounds)
+            assert max(s.batch for s in other.rounds) > 1
+        if turn:
+            assert all(one.row is not None and one.row.outcome.reused > 0 for one in alone)
+        prompts = [[*p, *one.tokens, 301 + turn, 302] for p, one in zip(prompts, alone, strict=True)]
+
+
+def test_a_long_prompt_that_joins_midway_lets_the_others_write_between_its_chunks(
+    model: LoadedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    happened: list[str] = []
+    forwards: list[tuple[int, int]] = []
+    hidden = model.target.hidden
+
+    def watched(tokens: mx.array, caches: object) -> mx.array:
+        forwards.append(tokens.shape)
+        return hidden(tokens, caches)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(model.target, "hidden", watched)
+
+    def note(what: str, asked: Asked) -> None:
+        happened.append(f"{'long' if asked is long else 'short'} {what}")
+
+    short = [
+        Asked(model, [300 + i, 301], depth=1 - i, length=1500, told=note, stop=lambda: long.over) for i in range(2)
+    ]
+    long = Asked(model, [300 + i % 50 for i in range(160)], length=6, depth=3, told=note, chunk=16)
+    run(Schedule(everything_fits), short, [], [], [long])
+    monkeypatch.undo()
+    for reply in (*short, long):
+        reply.length = len(reply.tokens)
+        assert reply.tokens == reply.plainly()
+    assert len(long.tokens) == 6
+    chunks = [at for at, what in enumerate(happened) if what == "long reads"]
+    assert len(chunks) >= 160 // 16
+    for one, other in itertools.pairwise(chunks[1:]):
+        assert "short writes" in happened[one:other], "rounds have their turn after each chunk"
+    assert min(stats.batch for stats in long.rounds) == 3
+    assert all(rows == 1 or count <= 4 for rows, count in forwards), "a prompt is read by itself"
+
+
+def test_an_error_of_one_reply_ends_that_reply_alone(model: LoadedModel) -> None:
+    class Fails(Silence):
+        def __init__(self, scans: bool) -> None:
+            self.scans, self.calls = scans, 0
+
+        def scan(self, tokens: Sequence[int]) -> int | None:
+            self.calls += self.scans
+            if self.calls > 3:
+                raise ValueError("no such word")
+            return None
+
+        def hand_out(self) -> None:
+            self.calls += not self.scans
+            if self.calls > 3:
+                raise ValueError("nobody there")
+
+    good = [Asked(model, [300 + i, 301], length=20) for i in range(2)]
+    bad = [Asked(model, [310, 301], length=20, output=Fails(scans)) for scans in (True, False)]
+    unfit = Asked(model, [300] * 2000)
+    run(Schedule(everything_fits), [good[0], bad[0], unfit], [bad[1], good[1]])
+    for reply in good:
+        assert reply.error is None
+        assert reply.tokens == reply.plainly()
+    for reply in bad:
+        assert isinstance(reply.error, ValueError)
+        assert reply.conversation is not None
+        assert reply.conversation.tokens == []
+    assert unfit.row is not None
+    assert unfit.error is not None
+    assert unfit.rounds == []
+
+
+def test_a_round_that_fails_ends_all_that_took_part_and_the_next_reply_is_written(
+    model: LoadedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replies = [Asked(model, [300 + i, 301], length=30) for i in range(2)]
+    hidden = model.target.hidden
+
+    def failing(tokens: mx.array, caches: object) -> mx.array:
+        if tokens.shape[0] == 2 and replies[0].rounds:
+            raise RuntimeError("[metal] out of memory")
+        return hidden(tokens, caches)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(model.target, "hidden", failing)
+    schedule = Schedule(everything_fits)
+    run(schedule, replies)
+    assert all(isinstance(reply.error, RuntimeError) for reply in replies)
+    after = Asked(model, [300, 301])
+    run(schedule, [after])
+    assert after.tokens == after.plainly()
+
+
+def test_replies_that_the_memory_has_no_room_for_wait_and_the_visible_chat_goes_first(model: LoadedModel) -> None:
+    order: list[tuple[str, str]] = []
+    active: list[int] = []
+
+    def note(what: str, asked: Asked) -> None:
+        order.append((what, asked.chat))
+        active.append(len({chat for w, chat in order if w == "begins"}) - len({c for w, c in order if w == "ends"}))
+
+    replies = [Asked(model, [300 + i, 301], chat=str(i), told=note, length=6) for i in range(6)]
+    schedule = Schedule(lambda tokens: sum(tokens) <= 2 * (2 + 6))
+    schedule.visible = "4"
+    run(schedule, replies)
+    assert [chat for what, chat in order if what == "begins"] == ["4", "0", "1", "2", "3", "5"]
+    assert max(active) == 2
+    assert all(reply.tokens == reply.plainly() for reply in replies)
+    too_large = Asked(model, [300] * 40, length=6)
+    run(schedule, [too_large])
+    assert len(too_large.tokens) == 6, "one reply alone is never kept waiting"
+
+
+def test_a_reply_that_is_cancelled_while_it_waits_says_so(model: LoadedModel) -> None:
+    first = Asked(model, [300, 301], length=20)
+    waits = Asked(model, [310, 301], cancel_after=0)
+    run(Schedule(lambda tokens: len(tokens) < 2), [first, waits])
+    assert waits.over
+    assert waits.error is None
+    assert waits.reason == "cancelled"
+    assert waits.tokens == []
+
+
+def test_depths_that_are_left_open_follow_what_each_reply_is_worth(tmp_path: Path) -> None:
+    """In one batch: drafts that are always right are made, and those that are never right are not."""
+    from engine.decode.estimates import Acceptance
+    from engine.decode.shared_depth import SharedDepth
+
+    @dataclass
+    class Drafting:
+        acceptance: Acceptance
+        fixed_depth: int | None = None
+        most: int = 3
+
+    def reply(accepted: int, fixed: int | None = None) -> Drafting:
+        acceptance = Acceptance()
+        for _ in range(60):
+            acceptance.add(RoundStats(3, min(accepted + 1, 3), accepted, accepted + 1, 1.0))
+        return Drafting(acceptance, fixed)
+
+    depths = SharedDepth()
+    for _ in range(20):
+        for depth, ms in ((0, 10.0), (1, 11.0), (2, 12.0), (3, 13.0)):
+            depths.observe(4, depth, ms, pipelined=depth == 0)
+    replies = [reply(3), reply(0), reply(3), reply(0, fixed=2)]
+    assert depths.choose(replies, [9, 9, 1, 9]) == [3, 0, 1, 2]
+    costly = SharedDepth()
+    for _ in range(20):
+        for depth, ms in ((0, 10.0), (1, 30.0), (2, 50.0), (3, 70.0)):
+            costly.observe(2, depth, ms, pipelined=depth == 0)
+    assert costly.choose([reply(3), reply(1)], [9, 9]) == [0, 0]
