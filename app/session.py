@@ -99,6 +99,7 @@ class Session(QObject):
     removed = Signal(str)  # one short line about what was taken away and can be put back
     undo_changed = Signal()  # whether there is something to put back
     notice = Signal(str)  # one short line about something that was not done
+    hint = Signal(str)  # one short line that holds only while a reply is being written
 
     def __init__(
         self, bridge: Bridge, settings: Settings, store: Store | None = None, parent: QObject | None = None
@@ -293,7 +294,7 @@ class Session(QObject):
     def _put_back_turn(self, chat: Chat, removal: Removal) -> None:
         if chat.writing is not None:
             self._removed.append(lambda: self._put_back_turn(chat, removal))
-            self.notice.emit("This can be undone when the reply is written.")
+            self.hint.emit("This can be undone when the reply is written.")
             return
         chat.put_back(removal)
         self.shelf.store.put_back(removal)
@@ -308,7 +309,7 @@ class Session(QObject):
     def _writes_here(self) -> bool:
         """Whether a reply is being written in the chat that is shown, which then cannot be changed: say so."""
         if self.current.writing is not None:
-            self.notice.emit("This reply is still being written. Press Esc to stop it.")
+            self.hint.emit("This reply is still being written. Press Esc to stop it.")
         return self.current.writing is not None
 
     # ------------------------------------------------------------ model
@@ -437,9 +438,10 @@ class Session(QObject):
         if self.writing is None:
             return False
         if self.writing.chat is self.current:
-            self.notice.emit("This reply is still being written. Press Esc to stop it.")
+            self.hint.emit("This reply is still being written. Press Esc to stop it.")
         else:
-            self.notice.emit(f"Still writing in “{self.writing.chat.title}”. Send this when it is done, or press Esc.")
+            title = self.writing.chat.title
+            self.hint.emit(f"The reply in “{title}” is still being written. Press Esc to stop it.")
         return True
 
     def _ask(self, chat: Chat, turn: Turn) -> None:

@@ -124,6 +124,7 @@ class ChatView(QWidget):
         self._failure: FailureCard | None = None
         self._editing: Turn | None = None
         self._notice = self._notice_action = ""
+        self._notice_is_hint = False
         self._notice_over = QTimer(self, singleShot=True)
         self._notice_over.timeout.connect(self._end_notice)
         self.setProperty("kind", "page")
@@ -184,6 +185,8 @@ class ChatView(QWidget):
         session.message_wanted.connect(self._on_message_wanted)
         session.removed.connect(self._offer_undo)
         session.notice.connect(self.show_notice)
+        session.hint.connect(self._show_hint)
+        session.undo_changed.connect(self._end_undo)
         self.status.acted.connect(self._act_on_notice)
         self._tell_trouble()
         self._show_chat()
@@ -499,15 +502,25 @@ class ChatView(QWidget):
 
     def show_notice(self, words: str) -> None:
         """One line for a few seconds."""
-        self._notice, self._notice_action = words, ""
-        self._notice_over.start(NOTICE_MS)
-        self.refresh()
+        self._tell(words)
+
+    def _show_hint(self, words: str) -> None:
+        """One line for a few seconds, and no longer than a reply is being written."""
+        self._tell(words, is_hint=True)
 
     def _offer_undo(self, words: str) -> None:
         """Something was removed: say so, with a link that puts it back."""
-        self._notice, self._notice_action = words, "Undo"
-        self._notice_over.start(UNDO_MS)
+        self._tell(words, action="Undo", ms=UNDO_MS)
+
+    def _tell(self, words: str, *, action: str = "", ms: int = NOTICE_MS, is_hint: bool = False) -> None:
+        self._notice, self._notice_action, self._notice_is_hint = words, action, is_hint
+        self._notice_over.start(ms)
         self.refresh()
+
+    def _end_undo(self) -> None:
+        """What was removed last is back, or something else was removed: the link would undo another thing."""
+        if self._notice_action:
+            self._end_notice()
 
     def _act_on_notice(self) -> None:
         self._end_notice()
@@ -521,6 +534,8 @@ class ChatView(QWidget):
     def refresh(self) -> None:
         """Status line, Send or Stop, context meter."""
         writing, state = self._session.writing, self._session.state
+        if self._notice_is_hint and writing is None:
+            self._notice, self._notice_is_hint = "", False
         self.composer.show_stop(writing is not None, stopping=state == State.STOPPING)
         has_model = self._session.info is not None or state == State.LOADING
         self.composer.show_placeholder(f"Message {self._session.model_title}" if has_model else "Message")

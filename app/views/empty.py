@@ -83,7 +83,7 @@ class EmptyChat(QWidget):
         """Name the model in use."""
         info = self._session.info
         if info is None:
-            self.model.show_text(f"Your chats stay here. Next: {self._session.model_title}.")
+            self.model.show_text(f"Model: {self._session.model_title}. Your chats stay on this computer.")
             return
         capability = info.capability
         facts = [f"{in_words(capability.parameters)} parameters", as_size(capability.bytes)]

@@ -41,6 +41,7 @@ class Desk:
         self.notices: list[str] = []
         self.returned: list[str] = []
         self.session.notice.connect(self.notices.append)
+        self.session.hint.connect(self.notices.append)
         self.session.question_returned.connect(lambda _, text: self.returned.append(text))
 
     def _make(self) -> ScriptedWorker:

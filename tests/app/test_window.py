@@ -152,6 +152,28 @@ def test_while_a_reply_is_written_return_is_refused_with_a_notice_and_the_text_s
     assert len(house.worker.requests) == 1
 
 
+def test_that_a_reply_is_still_being_written_is_said_no_longer_than_it_is(house: House) -> None:
+    house.send("one")
+    house.worker.begin()
+    house.worker.write("x")
+    house.tick()
+    house.window.new_chat()
+    house.send("two")
+    assert house.status == "The reply in “one” is still being written. Press Esc to stop it."
+    house.worker.finish("x")
+    house.tick()
+    assert house.status == ""
+
+
+def test_the_offer_to_undo_is_over_when_it_was_undone_in_another_way(house: House) -> None:
+    house.exchange("one", "x")
+    house.window.menus["delete_chat"].trigger()
+    assert house.status == "“one” was deleted."
+    house.window.menus["undo_delete"].trigger()
+    assert house.status == ""
+    assert not house.window.chat.status.action.isVisible()
+
+
 # ---------------------------------------------------------------- chats
 
 
