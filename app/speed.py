@@ -71,6 +71,8 @@ class SpeedLog:
     """The counters of all replies since the model was loaded, once one was finished."""
     depths: deque[int] = field(default_factory=lambda: deque(maxlen=DEPTHS_KEPT))
     """How many drafts were asked for in each of the latest rounds."""
+    _decided_anew: bool = False
+    """The reply that begins is under another decision than the last: depths of before it do not count."""
     replies: deque[WrittenReply] = field(default_factory=deque)
     """The latest replies, for whoever wants to have their rounds: as many as `ROUNDS_KEPT` rounds make."""
     _rounds_kept: int = 0
@@ -80,7 +82,10 @@ class SpeedLog:
 
     def begin(self, decision: Decision, chat: str = "") -> None:
         """A reply starts under this decision, in this chat."""
-        self.decision = decision
+        before, self.decision = self.decision, decision
+        if before is not None and before != decision:
+            alike = ((each.mode, each.depth, each.adaptive) for each in (before, decision))
+            self._decided_anew |= len(set(alike)) > 1
         self.chat = chat
         self.live = True
         self.replies.append(WrittenReply(decision))
@@ -93,6 +98,9 @@ class SpeedLog:
         if self.decision is None or not rounds:
             return
         self._keep(snapshot)
+        if self._decided_anew:
+            self.depths.clear()  # what was drafted under another decision tells nothing of this one
+            self._decided_anew = False
         self.depths.extend(stats.depth for stats in rounds)
         if self.replies:
             self.replies[-1].rounds += rounds

@@ -411,6 +411,7 @@ class ChatView(QWidget):
         """A card over the status line, in the chat where the model was chosen, until one is loaded."""
         if self._failure is not None:
             self._column.removeWidget(self._failure)
+            self._failure.hide()
             self._failure.deleteLater()
             self._failure = None
         if self._session.info is not None:
@@ -447,6 +448,8 @@ class ChatView(QWidget):
         if not self._session.send(text, replaces):
             self._editing = replaces
             return
+        if self._failures.pop(self._session.current, None):  # the next try tells how it ended
+            self._show_failure()
         if replaces is None:
             self._session.keep_draft("")
         self.composer.show_text(self._session.current.draft)

@@ -87,6 +87,7 @@ class Plot(QWidget):
         for mark in self._marks:
             mark.setPen(self._pg.mkPen(colours.colour("border"), width=1))
         self._dashes.setPen(self._pg.mkPen(colours.colour("plotreference"), width=1, dash=[3, 3]))
+        self._place_reference_text()
         self.update()
 
     def set_span(self, seconds: float) -> None:

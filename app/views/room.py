@@ -58,7 +58,7 @@ class RoomSection(QWidget):
         """Show what is set for this model, and what chats hold."""
         session, info, memory = self._session, self._session.info, self._session.chat_memory
         self.limit.show_value(session.context_limit)
-        self.limit.show_default("model’s own" if info is None else f"{info.capability.context:,} from the model")
+        self.limit.show_default("model’s own" if info is None else f"{info.capability.context:,} at most")
         budget = session.settings.chat_memory
         self.memory.show_value(None if budget is None else budget / GB)
         self.memory.show_default("automatic" if memory is None else f"{memory.budget / GB:.1f} automatic")

@@ -122,7 +122,7 @@ def sentence_of(decision: Decision, comparison: Comparison, device: str) -> str:
         return decision.sentence
     takes = f"{found.plain_steps:.2f} plain steps"
     yields = f"yields {found.tokens:.2f} tokens"
-    if decision.against_advice:
+    if decision.against_advice or decision.receipt.requested.get("override") == "on":
         if found.tokens < found.plain_steps:
             return f"On because you asked. It costs speed here: a round takes {takes} and {yields}."
         return f"On because you asked. It pays in this chat: a round takes {takes} and {yields}."

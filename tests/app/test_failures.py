@@ -69,6 +69,17 @@ def test_another_try_takes_the_card_away_until_it_fails_as_well(house: House) ->
     assert len(house.cards) == 1
 
 
+def test_a_model_that_could_not_be_loaded_is_told_of_once(house: House) -> None:
+    house.session.use_model("/gone")
+    house.worker.say(LoadFailed("/gone", ERROR))
+    house.tick()
+    assert len(house.cards) == 1
+    house.send("hello")
+    house.worker.say(LoadFailed("/gone", ERROR))
+    house.tick()
+    assert len(house.cards) == 1, "the card under the message takes the place of the other"
+
+
 def test_a_failed_reply_can_be_tried_again_only_while_it_is_the_last(house: House) -> None:
     house.send("first")
     house.worker.say(Failed(house.worker.last_id, ERROR, None))

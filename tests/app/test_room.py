@@ -21,7 +21,7 @@ def room(house: House) -> RoomSection:
 def test_k08_a_limit_is_kept_for_its_model_and_goes_with_every_message(house: House) -> None:
     house.load()
     section = room(house)
-    assert section.limit.placeholderText() == "4,096 from the model"
+    assert section.limit.placeholderText() == "4,096 at most"
     section.limit.setText("2000")
     section.limit.editingFinished.emit()
     house.send("hello")

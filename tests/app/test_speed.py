@@ -224,6 +224,9 @@ def test_dk02_plots_follow_the_theme(bench: Bench) -> None:
     assert plot._view.backgroundBrush().color() == theme.current().colour("panel")
     assert plot._curves["mtp"].opts["pen"].color() == theme.current().colour("accent")
     assert all(curve.opts["pen"].widthF() == 1 for curve in plot._curves.values())
+    plot.set_reference(plot.top / 2, "plain 20.0")
+    theme.choose("light")
+    assert plot._reference_text.fill.color() == theme.current().colour("panel")
 
 
 # ---------------------------------------------------------------- why, and the wishes

@@ -133,6 +133,16 @@ def test_the_depth_now_is_that_of_most_rounds_and_a_look_at_another_does_not_sho
     assert log.depth_now == 2, "it stays until there are other rounds"
 
 
+def test_the_depth_of_a_reply_under_another_decision_does_not_count_any_more() -> None:
+    log = SpeedLog()
+    log.begin(decision("plain"))
+    log.add([replace(stats(), depth=0)] * 30, snapshot(50.0))
+    log.begin(decision())
+    assert log.depth_now == 0, "it stays until there are other rounds"
+    log.add([replace(stats(), depth=3)], snapshot(50.0))
+    assert log.depth_now == 3
+
+
 @pytest.mark.parametrize(("largest", "top"), [(0.0, 10), (9.0, 10), (9.9, 20), (61.0, 80), (400.0, 640)])
 def test_the_axis_ends_at_a_round_number_above_everything(largest: float, top: float) -> None:
     assert axis_top(largest) == top

@@ -46,6 +46,12 @@ def test_against_advice_it_says_what_that_costs_or_that_it_pays() -> None:
     assert "It pays in this chat" in sentence_of(forced, MEASURED, "Apple M2 Pro")
 
 
+def test_where_one_turned_it_on_it_is_never_called_auto() -> None:
+    wished = decision()
+    wished = replace(wished, receipt=replace(wished.receipt, requested={"method": "mtp", "override": "on"}))
+    assert sentence_of(wished, LOSING, "Apple M4 Pro").startswith("On because you asked. It costs speed here")
+
+
 def test_where_auto_writes_plainly_no_speed_up_is_claimed() -> None:
     log = SpeedLog(decision=decision(), snapshot=Snapshot(tokens=50, tokens_per_second=40.0))
     assert decision().adaptive
