@@ -222,7 +222,7 @@ class Session(QObject):
         self.bridge.forget(chat.id)
         if chat is self.current:
             self.show_chat(self.chats[0] if self.chats else self.shelf.empty())
-        if not chat.is_empty:
+        if not chat.is_empty or chat.draft.strip():
             self._can_undo(f"“{chat.title}” was deleted.", lambda: self._put_back_chat(chat))
 
     def _put_back_chat(self, chat: Chat) -> None:

@@ -130,6 +130,7 @@ class Shelf(QObject):
     def export(self, chats: list[Chat], path: Path) -> None:
         """Write chats to a file, as JSON where its name ends in .json, else as Markdown. `told` says how it went."""
         write = export_json if path.suffix.lower() == ".json" else export_markdown
+        chats = [chat for chat in chats if not chat.is_empty]
         what = "Chat" if len(chats) == 1 else f"{len(chats)} chats"
 
         def export() -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 
-from app.chats.record import packed, unpacked
+from app.chats.record import packed, parsed, unpacked
 from app.chats.search import indexed, visible
 
 log = logging.getLogger(__name__)
@@ -39,17 +39,20 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
             id INTEGER PRIMARY KEY,
             chat TEXT NOT NULL REFERENCES chats(id) ON DELETE CASCADE,
             parent INTEGER REFERENCES messages(id),
+            removed INTEGER NOT NULL DEFAULT 0,
             role TEXT,
-            text TEXT,
+            outcome TEXT,
             chosen INTEGER,
             created REAL,
-            outcome TEXT,
-            tokens BLOB,
             details TEXT,
-            removed INTEGER NOT NULL DEFAULT 0
+            tokens BLOB,
+            text TEXT
         )""",
         "CREATE INDEX messages_of_chat ON messages(chat, id)",
         "CREATE INDEX messages_after ON messages(parent)",
+        # These two are all but empty, so that what has to be mended is found at once in a file of any size.
+        "CREATE INDEX messages_unfinished ON messages(outcome) WHERE outcome IN ('waiting', 'writing')",
+        "CREATE INDEX messages_removed ON messages(removed) WHERE removed",
         # What a reply has grown by since its message was written; joined with it when the reply ends.
         """CREATE TABLE pieces (
             message INTEGER NOT NULL REFERENCES messages(id) ON DELETE CASCADE,
@@ -58,7 +61,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
             tokens BLOB,
             PRIMARY KEY (message, number)
         ) WITHOUT ROWID""",
-        "CREATE VIRTUAL TABLE words USING fts5(text, tokenize = 'unicode61 remove_diacritics 0', prefix = '1 2 3')",
+        "CREATE VIRTUAL TABLE words USING fts5(text, tokenize = 'unicode61 remove_diacritics 0')",
         "CREATE TRIGGER unindex AFTER DELETE ON messages BEGIN DELETE FROM words WHERE rowid = old.id; END",
     ),
 )
@@ -190,6 +193,9 @@ def _on_disk(path: Path) -> Opened:
         if broke_off and writer.execute("PRAGMA quick_check(1)").fetchone()[0] != "ok":
             raise _damage("the last run broke off and left the file damaged")
         _migrate(writer)
+        if sqlite3.sqlite_version_info >= (3, 42):
+            # Older ones keep words of deleted messages in the index, one by one, until its parts are next joined.
+            writer.execute("INSERT INTO words (words, rank) VALUES ('secure-delete', 1)")
         interrupted = _mend(writer)
         writer.execute("SELECT * FROM chats LEFT JOIN drafts ON chat = id").fetchone()
         reader = _connected(path)
@@ -251,7 +257,7 @@ def join_pieces(connection: sqlite3.Connection, message: int) -> None:
     tokens = packed(token for each in rows for token in unpacked(each["tokens"]))
     connection.execute("UPDATE messages SET text = ?, tokens = ? WHERE id = ?", (text, tokens, message))
     connection.execute("DELETE FROM pieces WHERE message = ?", (message,))
-    index(connection, message, visible(text, '"opened_thinking": true' in (row["details"] or "")))
+    index(connection, message, visible(text, bool(parsed(row["details"]).get("opened_thinking"))))
 
 
 def index(connection: sqlite3.Connection, message: int, text: str) -> None:
@@ -268,16 +274,14 @@ def purge(connection: sqlite3.Connection) -> None:
     while connection.execute(after_removed).rowcount:
         pass
     connection.execute("UPDATE messages SET parent = NULL WHERE removed")
-    gone = connection.execute("DELETE FROM messages WHERE removed").rowcount
-    gone += connection.execute(
+    connection.execute("DELETE FROM messages WHERE removed")
+    connection.execute(
         """DELETE FROM chats WHERE removed OR (
             NOT EXISTS (SELECT 1 FROM messages WHERE chat = chats.id)
             AND NOT EXISTS (SELECT 1 FROM drafts WHERE chat = chats.id AND trim(coalesce(text, '')) <> '')
             AND coalesce(settings, '{}') = '{}'
         )"""
-    ).rowcount
-    if gone:  # the index keeps the words of what was deleted until its parts are joined
-        connection.execute("INSERT INTO words (words) VALUES ('optimize')")
+    )
 
 
 def _number(connection: sqlite3.Connection, query: str) -> int:

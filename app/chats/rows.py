@@ -40,7 +40,8 @@ def chat_of(row: Row) -> Chat:
         draft=rebuilt(str, row["draft"]),
         loaded=not row["has_messages"],
     )
-    take_settings(chat, parsed(row["settings"]))
+    if settings := parsed(row["settings"]):
+        take_settings(chat, settings)
     return chat
 
 

