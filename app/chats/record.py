@@ -40,7 +40,6 @@ class Record:
     outcome: str = ""
     tokens: tuple[int, ...] = ()
     details: Mapping[str, Any] = field(default_factory=dict)
-    removed: bool = False
 
 
 # ---------------------------------------------------------------- a chat as records
@@ -117,8 +116,8 @@ def clean(text: str) -> str:
 def fill(chat: Chat, found: Iterable[Record]) -> None:
     """Make these records the turns of `chat`, which has none yet.
 
-    What followed a message that was removed, or is of an unknown role, follows the one before it. A record whose
-    parent does not come before it follows whatever does.
+    What followed a message of an unknown role follows the one before it. A record whose parent does not come before
+    it follows whatever does.
     """
     known: dict[int, Turn | Answer] = {}
     passed: dict[int, int | None] = {}
@@ -129,7 +128,7 @@ def fill(chat: Chat, found: Iterable[Record]) -> None:
         at = record.parent
         while at in passed:  # ends: each was passed with a parent that came before it
             at = passed[at]
-        if record.removed or record.role not in ("user", "assistant"):
+        if record.role not in ("user", "assistant"):
             passed[record.id] = at if at is None or at in known else (last.id if last else None)
             continue
         before = None if at is None else known.get(at, last)

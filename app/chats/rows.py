@@ -58,9 +58,13 @@ def values_of(chat: Chat) -> dict[str, Any]:
 
 
 def records_in(db: sqlite3.Connection, chat: str) -> list[Record]:
-    """The messages of a chat in the order they were made."""
+    """The messages of a chat in the order they were made.
+
+    Between what was removed and what follows it lies a gap until the file is next opened; nothing reads over it, since
+    only a chat that is in memory can lose a message.
+    """
     found = []
-    for row in db.execute("SELECT * FROM messages WHERE chat = ? ORDER BY id", (chat,)).fetchall():
+    for row in db.execute("SELECT * FROM messages WHERE chat = ? AND NOT removed ORDER BY id", (chat,)).fetchall():
         found.append(
             Record(
                 id=row["id"],
@@ -72,7 +76,6 @@ def records_in(db: sqlite3.Connection, chat: str) -> list[Record]:
                 outcome=rebuilt(str, row["outcome"]),
                 tokens=unpacked(row["tokens"]),
                 details=parsed(row["details"]),
-                removed=bool(row["removed"]),
             )
         )
     return found

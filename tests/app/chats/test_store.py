@@ -325,6 +325,22 @@ def test_sp06_what_was_removed_is_gone_for_good_after_the_app_was_closed(shelf: 
     assert spoken(shelf.reopened(chat)) == [("question 0", "answer 0"), ("question 2", "answer 2")]
 
 
+def test_sp06_what_followed_a_removed_version_is_shown_before_other_versions(shelf: Shelf) -> None:
+    store, chat = shelf.open(), Chat()
+    first = exchanged(store, chat, "first", "1")
+    second = chat.ask("second", instead_of=first)
+    store.add(chat, second, second.add(Answer("2", "done")))
+    exchanged(store, chat, "after the second", "3")
+    for version in (first, second):
+        chat.choose(version)
+        store.choose(version)
+    store.remove(chat.remove(second))
+    assert spoken(chat) == [("after the second", "3")]
+    found = shelf.reopened(chat)
+    assert spoken(found) == [("after the second", "3")]
+    assert [turn.question for turn in found.first] == ["first", "after the second"]
+
+
 def test_a_removed_chat_can_be_put_back(shelf: Shelf) -> None:
     store, chat = shelf.open(), Chat()
     exchanged(store, chat, "q", "a")
