@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import random
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,9 +17,11 @@ from PySide6.QtWidgets import QApplication
 
 from app import theme
 from app.bridge import Bridge
+from app.chats.chat import Answer, Chat
 from app.main import application, build
 from app.settings import Settings
 from app.views.call import CallView
+from app.views.message import UserTurn
 from app.views.window import Window
 from engine.types import Loaded, Mode, Snapshot
 from tests.app.scripted_worker import ScriptedWorker, model_info
@@ -100,6 +103,51 @@ class Studio:
         self.bridge.tick()
 
 
+OLDER = {
+    "Proofreading a preface": 0.02,
+    "Swift actors, plainly": 1.0,
+    "A reading list on tides": 1.1,
+    "Names for a small boat": 3.0,
+    "Letter to the landlord": 5.0,
+    "Binding a small book": 20.0,
+    "A kite for the harbour": 70.0,
+}
+"""Titles of older chats, and how many days ago they were used."""
+
+
+def take_kept_chats(appearance: theme.Appearance, folder: Path) -> None:
+    """Chats of many days, versions, a reply that broke off, a search, something that was deleted."""
+    studio = Studio(appearance, folder)
+    session, window = studio.session, studio.window
+    for title, days in OLDER.items():
+        chat = Chat(used=time.time() - days * 86_400)
+        turn = chat.ask(title)
+        session.shelf.store.add(chat, turn, turn.add(Answer("The ship lay in the harbour all winter. " * 3, "done")))
+        session.shelf.chats.append(chat)
+    session.shelf.pin(session.chats[-1], True)
+    studio.ask("Can I give you a folder of letters?", FIRST, "plain", 37.9)
+    studio.ask("Which words does she use most?", "Harbour, letter and winter.", "mtp", 61.0)
+    session.regenerate()
+    text = LONG.split("\n\n")[-1]
+    stats = studio.write(text, "mtp", 61.0)
+    session.stop()
+    studio.worker.finish(text, stats, reason="cancelled")
+    studio.take("stopped")
+    session.send("Which words does she use most in winter?", replaces=session.current.turns[-1])
+    studio.worker.reply("Ice, wood and wool.")
+    studio.bridge.tick()
+    last = window.findChildren(UserTurn)[-1]
+    last.reveal(True)
+    studio.take("versions")
+    window.sidebar.filter.setText("harb")
+    studio.settle(300)
+    studio.take("search")
+    window.sidebar.filter.clear()
+    session.remove_chat(session.chats[2])
+    studio.take("deleted")
+    window.close()
+
+
 def main(folder: Path) -> None:
     """Write every picture into `folder`."""
     os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
@@ -140,6 +188,7 @@ def main(folder: Path) -> None:
         studio.take("long")
         studio.window.close()
         take_tabs(appearance, folder)
+        take_kept_chats(appearance, folder)
     qt.quit()
 
 
