@@ -347,7 +347,7 @@ def build_and_ask(settings, bridge, store):
     def written(chat, turn, text):
         began.append(time.monotonic())
         print(len(turn.latest.text), time.monotonic(), flush=True)
-        if time.monotonic() - began[0] > 1.5:
+        if time.monotonic() - began[0] > 1.8:
             os.kill(os.getpid(), signal.SIGKILL)
 
     session.text_added.connect(written)
@@ -377,7 +377,7 @@ def test_sp01_killed_in_mid_reply_the_app_comes_back_to_it_and_continues(
     )
     assert run.returncode == -signal.SIGKILL, run.stderr
     seen = [(int(length), float(at)) for length, at in map(str.split, run.stdout.splitlines())]
-    safe = max(length for length, at in seen if at < seen[-1][1] - 0.7)  # half a second, and time to write
+    safe = max(length for length, at in seen if at < seen[-1][1] - 1.2)  # half a second, and time to write
 
     house = House(qtbot, store=Store(tmp_path / "chats.db"))
     house.load()

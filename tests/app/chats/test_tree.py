@@ -112,6 +112,7 @@ class Node:
 
     def __init__(self, text: str, clock: int) -> None:
         self.text, self.clock, self.after = text, clock, []  # type: ignore[var-annotated]
+        self.made = clock
 
 
 def latest(versions: list[Node]) -> Node:
@@ -214,6 +215,7 @@ class KeptChat(RuleBasedStateMachine):
         moved = [follower for answer in gone.after for follower in answer.after]
         versions.remove(gone)
         versions += moved
+        versions.sort(key=lambda node: node.made)
         if following:
             latest(following).clock = self.tick()
         removal = self.chat.remove(self.chat.turns[place])
