@@ -17,7 +17,9 @@ from types import ModuleType
 
 from PySide6.QtCore import QTimer
 
+from app import paths
 from app.bridge import Bridge
+from app.chats.store import Store
 from app.main import application, build, make_worker
 from app.settings import Settings
 
@@ -56,7 +58,7 @@ def main(model: str) -> int:
     sys.meta_path.insert(0, watch)
     qt = application(["heartbeat"])
     bridge = Bridge(make_worker)
-    window = build(Settings(last_model=model), bridge)
+    window = build(Settings(last_model=model), bridge, Store(paths.chats_file()))
     window.resize(1280, 840)
     session = window.session
     before: list[tuple[float, float]] = []
