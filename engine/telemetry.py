@@ -62,7 +62,11 @@ class Comparer:
         self._known: Comparison | None = None
 
     def add(self, stats: RoundStats, context: int) -> None:
-        """Count a round that began when the conversation had `context` tokens."""
+        """Count a round that began when the conversation had `context` tokens. One that others took part in says
+        nothing here: what it took is not this conversation's."""
+        if stats.batch > 1:
+            self._plain_before = False
+            return
         self._rounds += 1
         self._band = _band(context)
         if self._rounds % RENEWED == 0:
@@ -171,6 +175,8 @@ class Counters:
         self._check_build_ms = 0.0
         self._wait_ms = 0.0
         self._depth = 0
+        self._batch = 1
+        self._padded = 0
         self._recent: deque[RoundStats] = deque()
         # Sums over `_recent`, kept up to date: a snapshot is taken every round.
         self._recent_ms = 0.0
@@ -191,6 +197,8 @@ class Counters:
         self._drafted += stats.drafted
         self._rollbacks += stats.accepted < stats.drafted
         self._depth = stats.depth
+        self._batch = max(self._batch, stats.batch)
+        self._padded += stats.padded
         if stats.drafter is not None:
             count = self._by_drafter.get(stats.drafter, DrafterCount(stats.drafter))
             self._by_drafter[stats.drafter] = replace(
@@ -243,6 +251,8 @@ class Counters:
             wait_ms=self._wait_ms,
             comparison=Comparison() if self._comparer is None else self._comparer.comparison(now=ended),
             depth=self._depth,
+            batch=self._batch,
+            padded=self._padded,
         )
 
 

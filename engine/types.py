@@ -496,7 +496,8 @@ class Snapshot:
     the last two seconds of writing, `tokens_per_second` at the whole reply after its first token; the first token
     belongs to the prefill, of which there are as many as `replies`. `rollbacks` counts rounds of which at least one
     draft was taken back. Sums of milliseconds are those of `RoundStats`. `depth` is how many drafts were asked for in
-    the latest round.
+    the latest round. `batch` is the most replies that shared a round, `padded` the rows that were checked only because
+    others of a round had more drafts.
     """
 
     tokens: int = 0
@@ -517,6 +518,8 @@ class Snapshot:
     replies: int = 1
     comparison: Comparison = Comparison()
     depth: int = 0
+    batch: int = 1
+    padded: int = 0
 
     @property
     def acceptance(self) -> float | None:
@@ -559,6 +562,8 @@ class Snapshot:
             check_build_ms=self.check_build_ms + rest.check_build_ms,
             wait_ms=self.wait_ms + rest.wait_ms,
             replies=replies,
+            batch=max(self.batch, rest.batch),
+            padded=self.padded + rest.padded,
         )
 
 

@@ -16,7 +16,7 @@ import time
 import traceback
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from queue import SimpleQueue
 from typing import TYPE_CHECKING
 
@@ -55,9 +55,12 @@ from engine.types import (
 if TYPE_CHECKING:
     from engine.decode.conversation import Conversation
     from engine.decode.depth import AutoDepth
+    from engine.decode.loop import Row
+    from engine.decode.schedule import Schedule
     from engine.model.fitting import ContextLimit
     from engine.model.load import LoadedModel
     from engine.model.text import ChatText
+    from engine.writing import ReplyWriter
 
 COLD_ROUNDS = 2
 """Rounds of each kind that compile kernels and fill pipelines, and whose time says nothing."""
@@ -79,7 +82,7 @@ class Worker:
         """`imports` are modules to import on the thread before MLX: imports that run on two threads at once hold
         each other up, so a slow one of the owner's is better done here."""
         self._imports = tuple(imports)
-        self._commands: SimpleQueue[Callable[[_Engine], None] | None] = SimpleQueue()
+        self._commands: SimpleQueue[_Command | None] = SimpleQueue()
         self._events: deque[Event] = deque()
         self._arrived = threading.Event()
         self._stopped: set[int] = set()
@@ -98,37 +101,43 @@ class Worker:
         `head` is a file or folder with its MTP head, `draft` another model to draft for it; one that knows other
         tokens is left out, and the capability then says why.
         """
-        self._commands.put(lambda engine: engine.load(model, head, draft))
+        self._commands.put(_Command(lambda engine: engine.load(model, head, draft), alone=True))
 
     def generate(self, request: Request) -> None:
-        """Write a reply. Ends in `Finished` or `Failed`, unless the worker itself ends first (`WorkerStopped`)."""
-        self._commands.put(lambda engine: engine.generate(request))
+        """Write a reply, beside those that are being written, or after them where there is no room. Those of one chat
+        are written one after the other. Ends in `Finished` or `Failed`, unless the worker itself ends first
+        (`WorkerStopped`)."""
+        self._commands.put(_Command(lambda engine: engine.generate(request)))
 
     def measure(self, request_id: int) -> None:
         """Time the loaded model, plain against each depth, for up to a minute, and keep what was found. Ends in
         `Measured` or `Failed`. `stop` ends it early; then nothing is kept."""
-        self._commands.put(lambda engine: engine.measure(request_id))
+        self._commands.put(_Command(lambda engine: engine.measure(request_id), alone=True))
 
     def check(self, request: Request) -> None:
         """Write the reply to this request plainly and with drafts, and compare them word for word. Its chat is left
         alone. Ends in `Checked` or `Failed`; `stop` ends it early."""
-        self._commands.put(lambda engine: engine.check(request))
+        self._commands.put(_Command(lambda engine: engine.check(request), alone=True))
 
     def stop(self, request_id: int) -> None:
         """End a reply within one round, or before it starts. What was written is kept."""
         self._stopped.add(request_id)
 
+    def look_at(self, chat: str | None) -> None:
+        """Name the chat that people look at: where replies have to wait for each other, its own go first."""
+        self._commands.put(_Command(lambda engine: engine.look_at(chat)))
+
     def forget(self, chat: str) -> None:
         """Free what is remembered of a chat that was closed."""
-        self._commands.put(lambda engine: engine.forget(chat))
+        self._commands.put(_Command(lambda engine: engine.forget(chat)))
 
     def set_chat_memory(self, budget: int | None) -> None:
         """Bytes that chats may keep in memory for a quick next turn; None for what suits this computer."""
-        self._commands.put(lambda engine: engine.set_chat_memory(budget))
+        self._commands.put(_Command(lambda engine: engine.set_chat_memory(budget)))
 
     def unload(self) -> None:
         """Free the model. Ends in `Unloaded`, if there was one."""
-        self._commands.put(lambda engine: engine.unload())
+        self._commands.put(_Command(lambda engine: engine.unload(), alone=True))
 
     def shutdown(self, timeout: float = 5.0) -> bool:
         """Stop what runs and end the thread. False if it did not end within `timeout` seconds."""
@@ -164,14 +173,42 @@ class Worker:
                 importlib.import_module(name)
             engine = _Engine(self._emit, self._stopped, self._closing.is_set)
             self._emit(Ready())
-            while (command := self._commands.get()) is not None and not self._closing.is_set():
-                command(engine)
+            self._serve(engine)
             engine.unload()
         except BaseException as failure:  # the thread must say that it ends, whatever ended it
             error = _logged(failure)
         finally:
             _clear_streams()
             self._emit(WorkerStopped(error))
+
+    def _serve(self, engine: _Engine) -> None:
+        """Carry out commands in their order, and write replies in between. A command that needs the model for itself
+        waits until those asked for before it are written, and all others behind it."""
+        held: _Command | None = None
+        while not self._closing.is_set():
+            while held is None and not (engine.busy and self._commands.empty()):
+                command = self._commands.get()
+                if command is None or self._closing.is_set():
+                    break
+                if command.alone and engine.busy:
+                    held = command
+                else:
+                    command.run(engine)
+            if engine.busy:
+                engine.step()
+            elif held is not None:
+                held.run(engine)
+                held = None
+        while engine.busy:  # they end with what was written, being asked to
+            engine.step()
+
+
+@dataclass(frozen=True)
+class _Command:
+    """Something for the engine thread to do; `alone` while no reply is being written."""
+
+    run: Callable[[_Engine], None]
+    alone: bool = False
 
 
 def _clear_streams() -> None:
@@ -229,6 +266,25 @@ class _Engine:
         self._warm_rounds: dict[Mode, list[tuple[int, float]]] = {}  # depth and ms
         self._evidence: Evidence | None = None
         self._power, self._power_at = Power(), -math.inf
+        self._schedule = self._new_schedule(None)
+
+    def _new_schedule(self, visible: str | None) -> Schedule:
+        """What the replies of one model share, costs of their rounds included."""
+        from engine.decode.schedule import Schedule
+
+        return Schedule(self._fits, visible=visible)
+
+    @property
+    def busy(self) -> bool:
+        """Whether replies are being written, or wait."""
+        return self._schedule.busy
+
+    def step(self) -> None:
+        """Go on with the replies that are being written: a round, or a slice of a prompt."""
+        self._schedule.step()
+
+    def look_at(self, chat: str | None) -> None:
+        self._schedule.visible = chat
 
     def load(self, model: str, head: str | None, draft: str | None) -> None:
         try:
@@ -350,10 +406,10 @@ class _Engine:
             self._warm_rounds.setdefault(mode, []).extend((depth, ms) for ms in timed)
 
     def generate(self, request: Request) -> None:
+        from engine.decode.schedule import Job
+        from engine.memory import LEAST_CONTEXT
         from engine.policy import decide
         from engine.writing import ReplyWriter
-
-        writer: ReplyWriter | None = None
 
         def stopped() -> bool:
             return self._is_cancelled(request.id)
@@ -366,27 +422,65 @@ class _Engine:
                 evidence=self._evidence,
                 power=self._power_now(),
             )
-            self._mx.reset_peak_memory()
+            if not self._schedule.busy:
+                self._mx.reset_peak_memory()
             writer = ReplyWriter(
                 *(request, self._model, self._text, decision, self._emit, self._limit(request), stopped),
                 comparer=self._comparers.setdefault(request.chat, Comparer()),
                 depths=self._depth(decision),
             )
+        except BaseException as failure:
+            self._fail(request, failure, None)
+            if not isinstance(failure, Exception):
+                raise
+            return
+
+        def begin() -> Row:
             conversation = self._conversation(request.chat)
             self._make_room(conversation, request, writer.prompt_tokens)
-            reply = writer.run(conversation, stopped)
+            return writer.begin(conversation, stopped)
+
+        reply = LEAST_CONTEXT if request.max_tokens < 0 else request.max_tokens
+        self._schedule.add(
+            Job(
+                chat=request.chat,
+                tokens=min(writer.prompt_tokens + reply, self._limit(request).tokens),
+                begin=begin,
+                ended=lambda row, error: self._ended(request, writer, row, error),
+                cancelled=stopped,
+                alone=not self._model.capability.batch,
+            )
+        )
+
+    def _ended(self, request: Request, writer: ReplyWriter, row: Row | None, error: Exception | None) -> None:
+        """A reply has ended: with its row, or with an error before there was one."""
+        failure = error if row is None else row.error
+        try:
+            if failure is not None or row is None:
+                raise failure or RuntimeError("a reply that never began")
+            reply = writer.finished(row.outcome)
             memory = MemoryUse(self._mx.get_active_memory(), self._mx.get_peak_memory())
             self._trim()
             self._totals = self._totals.plus(reply.stats)
             self._emit(Finished(request.id, replace(reply, memory=memory), self._totals))
-        except BaseException as failure:
-            partial = None if writer is None else writer.so_far("error")
-            self._trim()
-            self._emit(Failed(request.id, _logged(failure), partial if partial and partial.tokens else None))
-            if not isinstance(failure, Exception):
-                raise
-        finally:
             self._stopped.discard(request.id)
+        except Exception as failed:
+            self._fail(request, failed, writer)
+
+    def _fail(self, request: Request, failure: BaseException, writer: ReplyWriter | None) -> None:
+        partial = None if writer is None else writer.broken_off()
+        self._trim()
+        self._emit(Failed(request.id, _logged(failure), partial if partial and partial.tokens else None))
+        self._stopped.discard(request.id)
+
+    def _fits(self, tokens: Sequence[int]) -> bool:
+        """Whether conversations that may come to hold so many tokens fit side by side, each taking as much as the
+        longest."""
+        from engine.memory import memory_available, memory_needed
+
+        assert self._model is not None
+        need = memory_needed(self._model.capability, self._device, max(tokens))
+        return need.total + need.chat * (len(tokens) - 1) <= memory_available(self._device)
 
     def _power_now(self) -> Power:
         from engine.device import power_now
@@ -433,7 +527,8 @@ class _Engine:
         tokens = min(prompt_tokens + reply, self._limit(request).tokens)
         need = memory_needed(self._model.capability, self._device, tokens, request.kv_bits)
         growth = max(need.chat - conversation.nbytes, 0)
-        self._conversations.trim(memory_available(self._device) - (need.total - need.chat) - growth)
+        has = memory_available(self._device) - self._schedule.nbytes
+        self._conversations.trim(has - (need.total - need.chat) - growth, self._schedule.chats)
 
     def measure(self, request_id: int) -> None:
         from engine import evidence
@@ -514,7 +609,7 @@ class _Engine:
 
     def _trim(self) -> None:
         """Keep to the budget, give back what was freed, and say what is held."""
-        self._conversations.trim()
+        self._conversations.trim(in_use=self._schedule.chats)
         self._mx.clear_cache()
         held = self._conversations
         self._emit(ChatMemory(len(held), held.nbytes, held.budget))
@@ -544,5 +639,6 @@ class _Engine:
         self._model = self._text = self._info = self._evidence = None
         self._depths.clear()
         self._warm_rounds.clear()
+        self._schedule = self._new_schedule(self._schedule.visible)
         gc.collect()  # modules refer to themselves: left to chance, two models would be in memory at a time
         self._mx.clear_cache()

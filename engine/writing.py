@@ -15,7 +15,7 @@ from engine.decode.conversation import MARK_BYTES, Conversation
 from engine.decode.depth import AutoDepth
 from engine.decode.draft import HistoryDrafter, MtpChain
 from engine.decode.draft_model import DraftModel
-from engine.decode.loop import Outcome, Task, generate, prefill_chunk
+from engine.decode.loop import Outcome, Row, Task, prefill_chunk
 from engine.decode.quantised import require_quantisable
 from engine.decode.sample import Chooser, fresh_seed
 from engine.errors import ModelError
@@ -35,6 +35,7 @@ from engine.types import (
     Request,
     RoundDone,
     RoundStats,
+    Snapshot,
     Started,
     TextDelta,
 )
@@ -205,33 +206,30 @@ class ReplyWriter:
         self._depths = depths
         if request.kv is not None:
             require_quantisable(model.target, request.kv, model.capability.quantised_kv)
-        comparer = comparer or Comparer()
-        comparer.begin(decision.mode)
-        self._counters = Counters(len(self._prompt.tokens), comparer)
+        self._comparer = comparer or Comparer()
+        self._counters = Counters(len(self._prompt.tokens), self._comparer)
         self._output = TextOutput(text.decoder(self._prompt.begun), (*request.stop, *text.stop), self._show)
+        self._by_depth: list[int] = []
+        """How many rounds had 0, 1, 2, … drafts."""
         self._encode_ms = (time.perf_counter() - began) * 1000
 
-    def run(self, conversation: Conversation, cancelled: Callable[[], bool]) -> Reply:
-        """Write the reply. Raises RequestError when the prompt does not fit, and whatever the model raises."""
+    def begin(self, conversation: Conversation, cancelled: Callable[[], bool]) -> Row:
+        """Its turn has come: the reply as decoding knows it. `conversation` is its own until it has ended."""
         self._emit(Started(self._id, self._decision, self._seed, self._prompt.opened_thinking))
-        if cancelled():  # before its turn came
-            return self.so_far("cancelled")
+        self._comparer.begin(self._decision.mode)
         conversation.make_drafter = drafter_maker(self._model, self._decision.mode)
         if self._depths is not None:
             self._depths.begin(self._decision.least, self._decision.depth)
-        try:
-            outcome = generate(
-                conversation,
-                self._model.target,
-                self._task,
-                self._output,
-                self._counters,
-                on_prefill=lambda done, total, reused: self._emit(PrefillProgress(self._id, done, total, reused)),
-                on_round=self._count,
-                cancelled=cancelled,
-            )
-        finally:  # what was held back is shown after an error too
-            self._output.finish()
+        return Row(
+            *(conversation, self._model.target, self._task, self._output, self._counters),
+            on_prefill=lambda done, total, reused: self._emit(PrefillProgress(self._id, done, total, reused)),
+            on_round=self._count,
+            cancelled=cancelled,
+        )
+
+    def finished(self, outcome: Outcome) -> Reply:
+        """The reply, now that it has ended."""
+        self._output.finish()
         reply = self.so_far(outcome.finish_reason)
         notice = ". ".join(self._notices(outcome))
         return replace(
@@ -241,6 +239,11 @@ class ReplyWriter:
             first_token_ms=self._encode_ms + outcome.prefill_ms if outcome.tokens else 0.0,
             notice=notice,
         )
+
+    def broken_off(self) -> Reply:
+        """What there is of a reply that ended with an error: what was held back is shown then too."""
+        self._output.finish()
+        return self.so_far("error")
 
     def _notices(self, outcome: Outcome) -> Iterator[str]:
         """What people should know about how the reply came about."""
@@ -265,11 +268,18 @@ class ReplyWriter:
             prefill_ms=0.0,
             decode_ms=stats.decode_ms,
             stats=stats,
-            decision=self._decision,
+            decision=self._decided(stats),
             opened_thinking=self._prompt.opened_thinking,
             sampling=self._sampling,
             left_out=self._left_out,
         )
+
+    def _decided(self, stats: Snapshot) -> Decision:
+        """The decision; its receipt says what the rounds were like too: how many replies shared them, and with how many
+        drafts of its own."""
+        receipt = self._decision.receipt
+        shape = receipt.shape | {"batch": stats.batch, "rounds_by_depth": list(self._by_depth), "padded": stats.padded}
+        return replace(self._decision, receipt=replace(receipt, shape=shape))
 
     @property
     def prompt_tokens(self) -> int:
@@ -280,5 +290,7 @@ class ReplyWriter:
         self._emit(TextDelta(self._id, text, tokens, tuple(self._output.tokens[shown - tokens : shown])))
 
     def _count(self, stats: RoundStats) -> None:
+        self._by_depth += [0] * (stats.drafted + 1 - len(self._by_depth))
+        self._by_depth[stats.drafted] += 1
         self._counters.add(stats)
         self._emit(RoundDone(self._id, stats, self._counters.snapshot()))

@@ -27,8 +27,8 @@ from typing import cast
 import mlx.core as mx
 
 from engine.decode.cache import CacheSet, chosen
-from engine.decode.company import BatchDrafter, apart, together
-from engine.decode.draft import Drafter, Target
+from engine.decode.company import BatchDrafter, Company, apart, together
+from engine.decode.draft import Drafter, MtpChain, Target
 from engine.decode.quantised import quantise
 from engine.decode.sample import BROKEN, NOTHING, Choosers, Choosing
 from engine.decode.verify import Verdict, accepted_count
@@ -235,6 +235,12 @@ class Decoder:
     def serves_batches(self) -> bool:
         """Whether its drafter, if there is one, drafts for several sequences too."""
         return isinstance(self._drafter, BatchDrafter | None)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held by the target's caches, and by the head's."""
+        chain = self._drafter.chain if isinstance(self._drafter, Company) else self._drafter
+        return self._caches.nbytes + (chain.nbytes if isinstance(chain, MtpChain) else 0)
 
     @property
     def caches(self) -> CacheSet:

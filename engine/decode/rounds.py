@@ -45,6 +45,11 @@ class Rounds:
         """The replies that are here, those that join with the next round included."""
         return [*self._rows, *self._joining]
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes held by the caches of those that take part."""
+        return 0 if self._decoder is None else self._decoder.nbytes
+
     def join(self, row: Row) -> None:
         """Let a reply whose prompt is read join with the next round."""
         self._joining.append(row)

@@ -5,8 +5,8 @@ forward holds a prompt or a round and never both: a step that mixes them could t
 go back to. While others write, they wait for one chunk at a time (`loop.prefill_chunk` says how long that is), and then
 have rounds for as long as it took.
 
-A reply that the memory has no room for waits, and so do those that came after it. Those of the chat that people look at
-go first.
+A reply that the memory has no room for waits, and so do those that came after it. So does the second one of a chat: it
+goes on from the first. Those of the chat that people look at go first.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ class Job:
 class Schedule:
     """The replies that wait, read and write, of one model. All its work is done in `step`, on one thread."""
 
-    def __init__(self, fits: Callable[[Sequence[int]], bool], depths: SharedDepth | None = None) -> None:
+    def __init__(self, fits: Callable[[Sequence[int]], bool], *, visible: str | None = None) -> None:
         """`fits` tells whether the memory holds conversations that may come to hold so many tokens, side by side."""
-        self.visible: str | None = None
+        self.visible = visible
         """The chat that people look at: its replies go first."""
         self._fits = fits
-        self._depths = depths or SharedDepth()
+        self._depths = SharedDepth()
         self._waiting: list[Job] = []
         self._reading: list[tuple[Job, Row]] = []
         self._writing: list[tuple[Job, Row]] = []
@@ -72,6 +72,11 @@ class Schedule:
     def chats(self) -> set[str]:
         """The chats whose conversations are in use."""
         return {job.chat for job, _ in (*self._reading, *self._writing)}
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held by the caches of those that write."""
+        return sum(rounds.nbytes for rounds in (self._company, *self._single))
 
     def add(self, job: Job) -> None:
         """Ask for a reply. It is begun, or waits, with the next step."""
@@ -98,6 +103,8 @@ class Schedule:
             self._waiting.remove(job)
             self._begin(job)  # it ends at once, and says so
         for job in sorted(self._waiting, key=self._urgency):
+            if job.chat in self.chats:
+                continue  # its conversation is in use, and goes on where this one will have to begin
             active = [other.tokens for other, _ in (*self._reading, *self._writing)]
             if active and (len(active) >= MOST_ROWS or not self._fits([*active, job.tokens])):
                 return
@@ -111,7 +118,9 @@ class Schedule:
     def _begin(self, job: Job) -> None:
         try:
             row = job.begin()
-            row.begin()
+            row.notice()
+            if not row.ended:
+                row.begin()
         except Exception as error:
             job.ended(None, error)
             return

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Container
 
 from engine.decode.conversation import Conversation
 
 
 class ConversationStore:
-    """Conversations by the chat they belong to. The latest is always kept, whatever it takes: it is in use."""
+    """Conversations by the chat they belong to. Always kept, whatever they take, are the latest and those in use."""
 
     def __init__(self, budget: int) -> None:
         """`budget` is in bytes; it may be changed at any time and holds from the next `trim`."""
@@ -30,11 +30,14 @@ class ConversationStore:
         self._kept[chat] = known
         return known
 
-    def trim(self, most: int | None = None) -> None:
+    def trim(self, most: int | None = None, in_use: Container[str] = ()) -> None:
         """Forget the conversations unused longest, until what is left fits the budget, and `most` bytes where that is
-        given."""
-        while len(self._kept) > 1 and self.nbytes > (self.budget if most is None else min(self.budget, most)):
-            self._kept.popitem(last=False)
+        given. Those of the chats `in_use` stay."""
+        for chat in list(self._kept)[:-1]:
+            if self.nbytes <= (self.budget if most is None else min(self.budget, most)):
+                return
+            if chat not in in_use:
+                del self._kept[chat]
 
     def forget(self, chat: str) -> bool:
         """Free what is remembered of a chat; whether there was anything."""

@@ -1,6 +1,7 @@
 """The engine thread: every command ends in its event, and the thread in a clean exit."""
 
 import itertools
+import json
 import subprocess
 import sys
 import weakref
@@ -47,6 +48,7 @@ from engine.types import (
 )
 from engine.worker import Worker
 from tests.checkpoints import Shape, build, truncate
+from tests.receipts import faults
 
 PATIENCE = 60.0
 """Seconds until a test gives up on an event; a passing test never waits that long."""
@@ -214,10 +216,10 @@ def test_c02_a_reply_stopped_before_its_turn_runs_no_round(worker: Worker, model
     worker.stop(2)
     worker.generate(request(1))
     worker.generate(request(2, chat="b"))
-    until(worker, Finished)
-    events = until(worker, Finished)
-    assert not any(isinstance(event, RoundDone | PrefillProgress) for event in events)
-    assert events[-1].reply.finish_reason == "cancelled"  # type: ignore[union-attr]
+    events = [*until(worker, Finished), *until(worker, Finished)]
+    assert not any(isinstance(event, RoundDone | PrefillProgress) and event.id == 2 for event in events)
+    reasons = {event.id: event.reply.finish_reason for event in events if isinstance(event, Finished)}
+    assert reasons == {1: "length", 2: "cancelled"}
 
 
 def test_dp09_the_override_applies_to_the_next_reply_without_loading_again(worker: Worker, model: Path) -> None:
@@ -531,6 +533,59 @@ def test_what_is_not_a_number_ends_a_reply_and_the_next_one_is_a_cold_runs(
     monkeypatch.undo()
     again = write(worker, request(3, chat="b"))
     assert (again.tokens, again.reused_tokens) == (whole.tokens, 0)
+
+
+def test_several_chats_are_written_at_once_and_each_says_what_it_says_alone(worker: Worker, model: Path) -> None:
+    loaded(worker, model)
+    wishes = [MtpWish("on", 2), MtpWish("off"), MtpWish("on", 3)]
+    alone = [write(worker, request(i, f"neji toro {i}", f"alone {i}", mtp=wish)) for i, wish in enumerate(wishes)]
+    worker.look_at("beside 1")
+    for i, wish in enumerate(wishes):
+        worker.generate(request(10 + i, f"neji toro {i}", f"beside {i}", mtp=wish))
+    events: list[Event] = []
+    while len([event for event in events if isinstance(event, Finished)]) < 3:
+        events += until(worker, Finished, Failed)
+    replies = {event.id - 10: event.reply for event in events if isinstance(event, Finished)}
+    writing = [event.id for event in events if isinstance(event, RoundDone)]
+    assert writing.index(12) < len(writing) - 1 - writing[::-1].index(10), "they take turns"
+    for i, one in enumerate(alone):
+        assert replies[i].tokens == one.tokens
+        assert replies[i].stats.batch == 3
+        shape = replies[i].decision.receipt.shape
+        assert shape["batch"] == 3
+        assert sum(shape["rounds_by_depth"]) == replies[i].stats.rounds
+        assert shape["padded"] == replies[i].stats.padded
+        assert not faults(json.loads(json.dumps(replies[i].decision.receipt.to_json())))
+    assert replies[1].stats.padded > 0
+    assert replies[1].stats.drafted == 0
+    # … and afterwards each is a chat to go on with.
+    follow_up = replace(
+        request(20, chat="beside 0"),
+        messages=(
+            Message("user", "neji toro 0"),
+            Message("assistant", replies[0].text, replies[0].tokens, str(model)),
+            Message("user", "neji"),
+        ),
+    )
+    assert write(worker, follow_up).reused_tokens > replies[0].prompt_tokens
+
+
+def test_one_of_several_replies_is_stopped_and_what_needs_the_model_for_itself_waits(
+    worker: Worker, model: Path
+) -> None:
+    loaded(worker, model)
+    for i in range(2):
+        worker.generate(request(i, chat=str(i), max_tokens=60))
+    worker.unload()
+    worker.generate(request(2))
+    until(worker, RoundDone)
+    worker.stop(0)
+    events = until(worker, Unloaded)
+    reasons = {event.id: event.reply.finish_reason for event in events if isinstance(event, Finished)}
+    assert reasons == {0: "cancelled", 1: "length"}
+    failed = until(worker, Failed)[-1]
+    assert isinstance(failed, Failed)
+    assert (failed.id, failed.error.code) == (2, "no_model")
 
 
 def test_shutdown_stops_a_running_reply(model: Path) -> None:

@@ -58,6 +58,7 @@ class Asked:
     over: bool = False
 
     def __post_init__(self) -> None:
+        self.chat = self.chat or str(id(self))
         self.conversation = self.conversation or blank_conversation(self.model)
 
     def task(self, depth: int) -> Task:
