@@ -22,7 +22,7 @@ LINE_END = re.compile(r"\r\n|\n|\r")
 References = dict[str, Any]
 """Link targets by label, as markdown-it keeps them in its environment."""
 
-_BARE_URL = re.compile(r"https?://[^\s<>\"'`|]+[^\s<>\"'`|.,;:!?)\]}*_]")
+_BARE_URL = re.compile(r"(?:https?://|(?<![\w.@/-])www\.(?=\w))[^\s<>\"'`|]+[^\s<>\"'`|.,;:!?)\]}*_]")
 _TASK = re.compile(r"\[([ xX])\][ \t]+")
 
 # A dollar is a price or the name of a variable unless the text between two of them touches both, no digit follows, and
@@ -83,10 +83,10 @@ def task(children: list[Token]) -> bool | None:
 def with_bare_links(text: str) -> Iterator[tuple[str, str]]:
     """The text in pieces `(text, target)`: web addresses that stand bare are their own targets, the rest has ""."""
     at = 0
-    for match in _BARE_URL.finditer(text) if "://" in text else ():
+    for match in _BARE_URL.finditer(text) if "://" in text or "www." in text else ():
         if match.start() > at:
             yield text[at : match.start()], ""
-        yield match[0], match[0]
+        yield match[0], match[0] if "://" in match[0] else f"http://{match[0]}"
         at = match.end()
     if at < len(text):
         yield text[at:], ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from markdown_it.token import Token
@@ -15,6 +16,9 @@ from app.theme import Theme
 LINE_BREAK = "\u2028"
 INLINE_CODE = QTextFormat.Property.UserProperty + 1
 """Character property: inline code. A document has no rounded backgrounds, so the view paints them."""
+ISOLATE, END_ISOLATE = "\u2066", "\u2069"
+"""Around code in words from right to left. They take no room, and no copy has them."""
+_RIGHT_TO_LEFT = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufeff]")
 CODE_PADDING = 4
 """Pixels on both sides of inline code, made of letter spacing: a character more would be in every copy."""
 
@@ -25,6 +29,7 @@ class Inline:
     def __init__(self, theme: Theme) -> None:
         self._theme = theme
         self._code = theme.font("inlinecode")
+        self._both_ways = False
         self.waits = False
         """Whether a formula has been set as its source because it is being typeset."""
 
@@ -35,6 +40,7 @@ class Inline:
         """
         marks: list[str] = []
         target = ""
+        self._both_ways = any(_RIGHT_TO_LEFT.search(token.content) for token in children)
         for token in children:
             match token.type:
                 case "text":
@@ -85,7 +91,12 @@ class Inline:
         cursor.insertText(maths.OBJECT, style)
 
     def _code_run(self, cursor: QTextCursor, code: str, characters: QTextCharFormat) -> None:
-        """Insert code with room before and behind it: the characters that end there are spaced."""
+        """Insert code with room before and behind it: the characters that end there are spaced.
+
+        In a paragraph with words from right to left it is set apart, or its brackets would change sides.
+        """
+        if self._both_ways:
+            code = f"{ISOLATE}{code}{END_ISOLATE}"
         if not cursor.atBlockStart():
             cursor.movePosition(QTextCursor.MoveOperation.PreviousCharacter, QTextCursor.MoveMode.KeepAnchor)
             cursor.mergeCharFormat(_spaced(QTextCharFormat()))

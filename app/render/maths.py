@@ -207,8 +207,7 @@ class FormulaDrawer(QPyTextObject):
         if characters.property(DISPLAY):
             height = above + below
         elif _is_centred(characters):
-            half = _half_x(characters)  # Qt puts the middle half an x above the baseline
-            height = 2 * (max(above - half, below + half) + _BETWEEN_LINES)
+            height = 2 * (max(above - _rise(characters), below + _rise(characters)) + _BETWEEN_LINES)
         else:
             height = above
         return QSizeF(formula.width * size, max(1.0, height))
@@ -224,7 +223,7 @@ class FormulaDrawer(QPyTextObject):
         if characters.property(DISPLAY):
             top = room.top()
         elif _is_centred(characters):
-            top = room.center().y() + _half_x(characters) - formula.ascent * size
+            top = room.center().y() + _rise(characters) - formula.ascent * size
         else:
             top = room.bottom() - formula.ascent * size
         device = painter.device()
@@ -251,8 +250,9 @@ def _is_centred(characters: QTextCharFormat) -> bool:
     return characters.verticalAlignment() == QTextCharFormat.VerticalAlignment.AlignMiddle
 
 
-def _half_x(characters: QTextCharFormat) -> float:
-    return QFontMetricsF(characters.font()).xHeight() / 2
+def _rise(characters: QTextCharFormat) -> float:
+    """How far above the baseline Qt puts the middle of what is centred: a quarter of an x, to its own reckoning."""
+    return QFontMetricsF(characters.font()).xHeight() / 4
 
 
 def _size(document: QTextDocument, formula: Formula, characters: QTextCharFormat) -> float:

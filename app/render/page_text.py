@@ -28,6 +28,8 @@ else:
 
 _PAGE_KEYS = (Qt.Key.Key_PageUp, Qt.Key.Key_PageDown, Qt.Key.Key_Home, Qt.Key.Key_End, Qt.Key.Key_Up, Qt.Key.Key_Down)
 
+_NOT_COPIED = {ord("\u2066"): None, ord("\u2069"): None}  # set around code by `inline`
+
 BETWEEN_WORDS = QTextOption.WrapMode.WrapAtWordBoundaryOrAnywhere
 LONGEST_WORD = 2000
 """Characters. Looking for a place between words costs the square of a word's length: 1.6 s for one of 100,000."""
@@ -139,7 +141,7 @@ class PageText(_Editor):
     def selected_text(self) -> str:
         """What is selected, formulas as their source."""
         cursor = self.textCursor()
-        text = cursor.selection().toPlainText()
+        text = cursor.selection().toPlainText().translate(_NOT_COPIED)
         return with_sources(text, self.document(), cursor.selectionStart()) if OBJECT in text else text
 
     def wheelEvent(self, event: QWheelEvent) -> None:

@@ -29,7 +29,16 @@ from app.render.inline import CODE_PADDING, INLINE_CODE, LINE_BREAK
 from app.render.links import may_open
 from app.render.page_text import PageText
 from app.render.tables import BELOW_TABLE
-from app.render.typeset import PREFORMATTED, PREFORMATTED_PADDING, QUOTE, QUOTE_INDENT, RULE, Place, Typesetter
+from app.render.typeset import (
+    PREFORMATTED,
+    PREFORMATTED_PADDING,
+    QUOTE,
+    QUOTE_INDENT,
+    QUOTE_LEFT,
+    RULE,
+    Place,
+    Typesetter,
+)
 
 
 class ProseView(PageText, QTextBrowser):
@@ -251,7 +260,10 @@ class ProseView(PageText, QTextBrowser):
             above = block.previous().blockFormat().intProperty(QUOTE)
             for level in range(depth):
                 top = text.top() - (style.topMargin() if level < above else 0)
-                painter.fillRect(QRectF(level * QUOTE_INDENT, top, 2, text.bottom() - top), now.colour("border"))
+                left = style.doubleProperty(QUOTE_LEFT) + level * QUOTE_INDENT
+                if block.textDirection() == Qt.LayoutDirection.RightToLeft:
+                    left = self.viewport().width() - left - 2
+                painter.fillRect(QRectF(left, top, 2, text.bottom() - top), now.colour("border"))
         if style.boolProperty(RULE):
             painter.fillRect(QRectF(0, text.top(), self.viewport().width(), 1), now.colour("line"))
         painter.setBrush(now.colour("bubble"))

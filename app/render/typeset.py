@@ -26,6 +26,7 @@ from app.theme import Theme
 QUOTE = QTextFormat.Property.UserProperty + 2
 PREFORMATTED = QTextFormat.Property.UserProperty + 3
 RULE = QTextFormat.Property.UserProperty + 4
+QUOTE_LEFT = QTextFormat.Property.UserProperty + 8  # pixels to the bar of the outermost quote
 
 QUOTE_INDENT = 16
 BULLET_GAP = 200  # per cent of a space
@@ -87,6 +88,7 @@ class Typesetter:
         self._cursor = cursor
         self._fresh, self._above = place.fresh, place.above
         self._quotes = 0
+        self._quote_left = 0.0
         self._lists: list[_List] = []
         self._begins_item = False
         self._ticked: bool | None = None
@@ -119,6 +121,8 @@ class Typesetter:
                         self._begin(self._paragraph_format("reading"), self._text)  # the marker stands alone
                 case "blockquote_open":
                     self._quotes += 1
+                    if self._quotes == 1:
+                        self._quote_left = len(self._lists) * self.indent
                 case "blockquote_close":
                     self._quotes -= 1
                 case "table_open":
@@ -202,6 +206,7 @@ class Typesetter:
         block.setLeftMargin(self._quotes * QUOTE_INDENT)
         if self._quotes:
             block.setProperty(QUOTE, self._quotes)
+            block.setProperty(QUOTE_LEFT, self._quote_left)
         return block
 
     def _gap(self) -> float:

@@ -258,6 +258,39 @@ def test_i02_direction_follows_each_paragraph_and_code_stays_left_to_right(qtbot
     assert line.naturalTextRect().right() == pytest.approx(600, abs=1)  # it begins at the right edge
 
 
+def test_i02_code_in_words_from_right_to_left_reads_left_to_right_and_is_copied_as_it_was(qtbot: QtBot) -> None:
+    view = view_of(qtbot, "עם `f(x)` כאן")
+    line = paragraphs(view)[0].layout().lineAt(0)
+    at = paragraphs(view)[0].text().index("f(x)")
+
+    lefts = [line.glyphRuns(at + n, 1)[0].boundingRect().left() for n in range(4)]
+    assert lefts == sorted(lefts)
+    view.selectAll()
+    assert view.createMimeDataFromSelection().text() == "עם f(x) כאן"
+    assert view.selected_markdown() == "עם `f(x)` כאן"
+
+
+def test_an_address_without_a_scheme_is_a_link(qtbot: QtBot) -> None:
+    assert targets(view_of(qtbot, "See www.example.org, not awww.no or a@www.example.org")) == [
+        "http://www.example.org"
+    ]
+
+
+def test_a_footnote_is_shown_as_it_is_written(qtbot: QtBot) -> None:
+    view = view_of(qtbot, "Word[^1] and [^2].\n\n[^1]: note\n\n[^2]: https://example.org/\n")
+    assert text(view) == "Word[^1] and [^2].\n[^1]: note\n[^2]: https://example.org/"
+
+
+def test_a_quote_in_a_list_has_its_bar_beside_its_words(qtbot: QtBot) -> None:
+    view = view_of(qtbot, "- item\n\n  > quoted\n")
+    _, quoted = paragraphs(view)
+    words = quoted.layout().lineAt(0).naturalTextRect().left() + quoted.layout().position().x()
+    shot = view.grab().toImage()
+    y = round(view.document().documentLayout().blockBoundingRect(quoted).center().y())
+    bar = next(x for x in range(shot.width()) if shot.pixelColor(x, y) != shot.pixelColor(shot.width() - 1, y))
+    assert 0 < bar == round(words) - 16
+
+
 def test_a_selection_is_copied_as_plain_text(qtbot: QtBot) -> None:
     view = view_of(qtbot, "One `two`\n\n- three\n")
     view.selectAll()
