@@ -101,7 +101,9 @@ def _select(text: PageText, anchor: int | None, position: int | None) -> None:
 
 
 def _unselect(text: PageText) -> None:
-    cursor = text.textCursor()
+    cursor, bar = text.textCursor(), text.horizontalScrollBar()
     if cursor.hasSelection():
+        scrolled = bar.value()
         cursor.clearSelection()
         text.setTextCursor(cursor)
+        bar.setValue(scrolled)

@@ -17,7 +17,7 @@ ROOM_BELOW = 12
 
 
 class Thought(QWidget):
-    """One line that says how long the thinking took; a click shows what was thought.
+    """One line that says how long the thinking took, and while it lasts how far it has come; a click shows it.
 
     While it is folded its text is neither parsed nor laid out.
     """
@@ -30,6 +30,9 @@ class Thought(QWidget):
         self._finished = False
         self._complete = True
         self._text = ""
+        self._lines = 0  # that are complete and not blank
+        self._last_line = ""
+        self._said = ("", "")
         self._growing = GrowingText()
         self._read = 0
         self._body: _ThoughtBody | None = None
@@ -65,7 +68,10 @@ class Thought(QWidget):
 
     def append(self, text: str) -> None:
         self._text += text
+        self._lines += sum(1 for line in (self._last_line + text).split("\n")[:-1] if line.strip())
+        self._last_line = (self._last_line + text).rpartition("\n")[2]
         self._show_text()
+        self._say()
 
     def finish(self, seconds: float | None, complete: bool) -> None:
         """The thinking is over, after `seconds` if that is known. `complete`: it was not cut off."""
@@ -77,6 +83,7 @@ class Thought(QWidget):
         self._say()
 
     def restyle(self) -> None:
+        self._said = ("", "")
         self._say()
         if self._body is not None:
             self._body.restyle()
@@ -105,8 +112,9 @@ class Thought(QWidget):
         self._body.prose.show_blocks(blocks, self._growing.references)
 
     def _say(self) -> None:
+        lines = self._lines + bool(self._last_line.strip())
         if not self._finished:
-            words = "Thinking…"
+            words = f"Thinking… {lines:,} lines" if lines > 1 else "Thinking…"
         elif self._seconds is None:
             words = "Thought"
         else:
@@ -114,7 +122,9 @@ class Thought(QWidget):
         if self._finished and not self._complete:
             words += ", cut off"
         chevron, name = ("chevron-down", "Hide") if self.open else ("chevron-right", "Show")
-        self.line.say(chevron, f"{words}. {name} the thinking", words)
+        if (chevron, words) != self._said:
+            self._said = (chevron, words)
+            self.line.say(chevron, f"{words}. {name} the thinking", words)
 
 
 class _ThoughtBody(QWidget):

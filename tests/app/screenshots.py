@@ -22,6 +22,7 @@ from app.main import application, build
 from app.settings import Settings
 from app.views.call import CallView
 from app.views.message import UserTurn
+from app.views.thought import Thought
 from app.views.window import Window
 from engine.types import Loaded, Mode, Snapshot
 from tests.app.scripted_worker import ScriptedWorker, model_info
@@ -47,6 +48,33 @@ def top_words(path: str, small: set[str], n: int = 3):
 | winter | 19 | 0.6 % |
 
 *Harbour* leads by a wide margin, and it seldom stands alone: in most places it comes with a ship that is late or"""
+
+READING = """<think>A tour of what a reply may hold.
+
+First the formula, then the code, then the numbers.</think>The mean of $n$ samples is \
+$\\bar{x} = \\frac{1}{n}\\sum_{i=1}^n x_i$, and its error falls as $1/\\sqrt{n}$:
+
+$$
+\\operatorname{SE}(\\bar{x}) = \\frac{\\sigma}{\\sqrt{n}}
+$$
+
+```python
+def standard_error(samples: list[float]) -> float:
+    mean = sum(samples) / len(samples)
+    return math.sqrt(sum((x - mean) ** 2 for x in samples) / (len(samples) - 1) / len(samples))  # in their unit
+```
+
+| Samples | Error | Cost |
+|---|---:|---:|
+| 100 | 0.100 | $5 |
+| 10,000 | 0.010 | $500 |
+
+1. Draw the samples
+   - [x] from the **same** source
+   - [ ] independently
+2. Take their mean
+
+> More samples help less and less."""
 
 CALLING = """I should look it up.
 
@@ -183,6 +211,26 @@ def main(folder: Path) -> None:
         studio.window.findChildren(CallView)[0].line.click()
         studio.take("tool-calls")
         studio.window.inspector.show_tab(0)
+        studio.session.new_chat()
+        studio.ask("How far can I trust a mean?", READING, "mtp", 61.0)
+        studio.settle(1500)
+        studio.take("reading")
+        studio.window.findChildren(Thought)[-1].line.click()
+        find = studio.window.chat.find
+        find.open_bar()
+        find.field.setText("sample")
+        studio.settle(600)
+        studio.take("find")
+        find.close_bar()
+        studio.window.chat.transcript.selectAll()
+        studio.take("selected")
+        studio.window.chat.transcript.selection.clear()
+        studio.window.resize(700, 840)
+        studio.take("reading-700")
+        studio.window.resize(1280, 840)
+        theme.set_text_scale(1.5)
+        studio.take("reading-large")
+        theme.set_text_scale(1.0)
         for number in range(12):
             studio.ask(f"And letter {number + 1}?", FIRST, "mtp", 61.0)
         studio.take("long")

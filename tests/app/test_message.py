@@ -220,6 +220,16 @@ def test_thinking_is_folded_under_one_line_and_never_shows_its_tags(qtbot: QtBot
     assert shown(reply) == ["Let me see.", "The answer."] or shown(reply) == ["The answer.", "Let me see."]
 
 
+def test_a_thought_says_how_far_it_has_come_while_it_is_folded(reply: ReplyView) -> None:
+    seen = []
+    for piece in ("<think>First, ", "the plan.\n", "\n", "Second,", " more.\nThird", "</think>Done."):
+        write(reply, piece, size=5)
+        seen.append(thought_of(reply).words)
+    assert seen[:5] == ["Thinking…", "Thinking…", "Thinking…", "Thinking… 2 lines", "Thinking… 3 lines"]
+    assert seen[5].startswith("Thought for")
+    assert thought_of(reply).body is None
+
+
 def test_an_open_thought_keeps_its_distance_from_the_reply(qtbot: QtBot, reply: ReplyView) -> None:
     reply.append("<think>a plan</think>The answer.")
     reply.finish()

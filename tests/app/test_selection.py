@@ -104,6 +104,17 @@ def test_select_all_and_copy_give_the_source_of_every_message(transcript: Transc
     assert copied(transcript) == f"First question\n\n{ANSWER.strip()}\n\nSecond question\n\nShort answer."
 
 
+def test_selecting_and_letting_go_leaves_code_where_it_was_scrolled_to(transcript: Transcript) -> None:
+    transcript.set_chat([("q", "```\n" + "long line " * 60 + "\n```\n")])[0].flush()
+    for _ in range(10):
+        QApplication.processEvents()
+    bar = texts(transcript)[1].horizontalScrollBar()
+    bar.setValue(40)
+    transcript.selection.select_all()
+    transcript.selection.clear()
+    assert bar.maximum() > bar.value() == 40
+
+
 def test_a_part_of_one_text_is_copied_plainly_or_as_markdown(transcript: Transcript) -> None:
     before = texts(transcript)[1]
     drag(before, 11, before, 18)
