@@ -17,6 +17,7 @@ from typing import Any
 from app.chats.chat import NEW_TITLE, Chat, new_id
 from app.chats.record import Record, clean, fill, moment, rebuilt, records, settings_of, take_settings
 from app.chats.search import visible
+from app.settings import GUIDE
 
 FORMAT = "foreword chats"
 FORMAT_VERSION = 1
@@ -58,7 +59,8 @@ def markdown(chat: Chat) -> str:
             continue
         text = clean(visible(answer.text, answer.opened_thinking)).strip()
         broken = {"stopped": "*Stopped.*", "interrupted": "*Interrupted.*", "failed": "*Failed.*"}
-        parts += [f"## {PurePath(answer.model).name or 'Reply'}", text, broken.get(answer.outcome, "")]
+        name = PurePath(answer.model).name
+        parts += [f"## {'Guide' if name == GUIDE else name or 'Reply'}", text, broken.get(answer.outcome, "")]
     return "\n\n".join(part for part in parts if part)
 
 

@@ -33,6 +33,7 @@ COLUMN = 760
 AT_ONCE, SLICE_MS = 12, 6  # turns of an old chat that are built at once, and how long a slice of the others may take
 TRIM_MS = 1500  # after the reader has scrolled
 MARGIN = 40
+LEAST_TRANSCRIPT = 64
 NOTICE_MS, UNDO_MS = 5000, 12000
 
 
@@ -87,6 +88,13 @@ class StatusLine(QWidget):
             self._dot.show_colour(dot)
 
 
+class _Pages(QStackedWidget):
+    """The page that is not seen takes no room from the composer, however high it would be at this width."""
+
+    def hasHeightForWidth(self) -> bool:
+        return False
+
+
 @dataclass(eq=False)
 class _Shown:
     """A turn as it stands in the transcript."""
@@ -139,7 +147,7 @@ class ChatView(QWidget):
         self._empty_column.addWidget(self.empty)
         empty_page = QWidget()
         empty_page.setLayout(self._empty_column)
-        self._pages = QStackedWidget()
+        self._pages = _Pages()
         self._pages.addWidget(empty_page)
         self._pages.addWidget(self.transcript)
         self._column = QVBoxLayout()
@@ -220,7 +228,9 @@ class ChatView(QWidget):
             self._builder.start()
 
     def _show_page(self) -> None:
-        self._pages.setCurrentIndex(1 if self._session.current.turns else 0)
+        turns = bool(self._session.current.turns)
+        self._pages.setCurrentIndex(1 if turns else 0)
+        self._pages.setMinimumHeight(LEAST_TRANSCRIPT if turns else 0)  # the empty page needs more, and is not seen
 
     def _add_turn(self, turn: Turn) -> None:
         answer = turn.shown
@@ -411,7 +421,6 @@ class ChatView(QWidget):
         """A card over the status line, in the chat where the model was chosen, until one is loaded."""
         if self._failure is not None:
             self._column.removeWidget(self._failure)
-            self._failure.hide()
             self._failure.deleteLater()
             self._failure = None
         if self._session.info is not None:
@@ -605,4 +614,5 @@ class ChatView(QWidget):
         narrowest = MARGIN if self.width() > 480 else 20
         margin = max((self.width() - COLUMN) // 2, narrowest)
         self._column.setContentsMargins(margin, 0, margin, 20)
+        self.composer.input.give_room(self.height() * 2 // 5)
         self._empty_column.setContentsMargins(margin, 0, margin, 0)

@@ -36,6 +36,7 @@ class Input(QTextEdit):
         super().__init__()
         self._composing = False
         self._placeholder = ""
+        self._room: int | None = None
         self.setProperty("kind", "input")
         self.setAcceptRichText(False)
         self.setFrameShape(QFrame.Shape.NoFrame)
@@ -84,7 +85,13 @@ class Input(QTextEdit):
     def _fit(self) -> None:
         line = theme.current().line_height("reading")
         wanted = round(self.document().documentLayout().documentSize().height())
-        self.setFixedHeight(min(max(wanted, line), MOST_LINES * line))
+        most = MOST_LINES * line if self._room is None else min(MOST_LINES * line, self._room)
+        self.setFixedHeight(max(min(wanted, most), line))
+
+    def give_room(self, height: int) -> None:
+        """Grow no higher than `height` pixels, one line at least."""
+        self._room = height
+        self._fit()
 
     def insertFromMimeData(self, source: QMimeData) -> None:
         """Paste words alone: no colours, no images, nothing that would have to be fetched."""

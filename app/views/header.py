@@ -100,6 +100,7 @@ class LiveChip(QFrame):
         layout.addWidget(self._dot)
         layout.addWidget(self._text)
         session.speed_changed.connect(self._on_speed)
+        session.bridge.ticked.connect(self._on_tick)
         session.state_changed.connect(self.refresh)
         session.model_changed.connect(self.refresh)
         self.refresh()
@@ -109,8 +110,13 @@ class LiveChip(QFrame):
         return self._text.text()
 
     def _on_speed(self) -> None:
+        if not self.isVisible() or not self._session.speed.live:
+            self.refresh()
+
+    def _on_tick(self) -> None:
+        """Count ticks, not news: of a slow model there is little news, and the number must not be old."""
         self._ticks += 1
-        if not self.isVisible() or not self._session.speed.live or self._ticks % NUMBERS_EVERY == 0:
+        if self._session.speed.live and self._ticks % NUMBERS_EVERY == 0:
             self.refresh()
 
     def refresh(self) -> None:

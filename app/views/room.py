@@ -63,7 +63,7 @@ class RoomSection(QWidget):
         self.memory.show_value(None if budget is None else budget / GB)
         self.memory.show_default("automatic" if memory is None else f"{memory.budget / GB:.1f} automatic")
         self.full.choose(session.settings.overflow)
-        held = "" if memory is None else f"{memory_words(memory.bytes)} in use. "
+        held = "" if memory is None or not memory.bytes else f"{memory_words(memory.bytes)} in use. "
         self.used.show_text(
             f"{held}What was read of recent chats stays in memory, so that the next reply starts at once. The chat "
             "unused longest goes first."

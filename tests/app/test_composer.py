@@ -8,6 +8,7 @@ from pytestqt.qtbot import QtBot
 
 from app import theme
 from app.views.composer import MOST_LINES, Composer, shortened
+from tests.app.house import House
 
 
 @pytest.fixture
@@ -124,6 +125,17 @@ def test_send_becomes_stop(qtbot: QtBot, composer: Composer) -> None:
     assert not composer.stop.isEnabled()
     composer.show_stop(False)
     assert composer.send.isVisible()
+
+
+def test_in_a_low_window_it_keeps_clear_of_the_button(house: House) -> None:
+    house.exchange("one", "x")
+    house.window.resize(520, 480)
+    composer = house.window.chat.composer
+    for scale in (1.0, max(theme.TEXT_SCALES)):
+        theme.set_text_scale(scale)
+        composer.show_text("\n".join("line" for _ in range(9)))
+        house.qtbot.waitUntil(lambda: composer.input.geometry().bottom() < composer.send.geometry().top())
+        assert composer.geometry().bottom() < house.window.chat.height()
 
 
 def test_typing_can_be_undone(qtbot: QtBot, composer: Composer) -> None:

@@ -1,6 +1,7 @@
 """What the window shows when a reply or a model fails, and the way on from there."""
 
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QEvent, Qt
+from PySide6.QtWidgets import QApplication
 
 from app.views.notice import FailureCard
 from engine.types import ErrorReport, Failed, LoadFailed
@@ -77,6 +78,7 @@ def test_a_model_that_could_not_be_loaded_is_told_of_once(house: House) -> None:
     house.send("hello")
     house.worker.say(LoadFailed("/gone", ERROR))
     house.tick()
+    QApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete.value)
     assert len(house.cards) == 1, "the card under the message takes the place of the other"
 
 

@@ -24,6 +24,7 @@ from app.main import build
 from app.settings import Settings
 from app.views import chat as chat_view
 from app.views.call import CallView
+from app.views.header import NUMBERS_EVERY
 from app.views.notice import FailureCard
 from engine.types import ErrorReport, Loaded, LoadFailed, PrefillProgress
 from tests.app.house import House
@@ -439,6 +440,20 @@ def test_st_the_chip_shows_speed_and_the_speed_up_only_when_measured(house: Hous
     house.worker.reply("x", mode="mtp", rounds=40)
     house.tick()
     assert chip.text == "20 tok/s · 2.0×"
+
+
+def test_st_the_chip_of_a_slow_model_is_not_behind_by_more_than_a_fifth_of_a_second(house: House) -> None:
+    house.send("one")
+    house.worker.begin("plain")
+    for number in range(4):
+        house.worker.write("x", tokens_per_round=1, ms=1000.0, before=number)
+    house.tick()
+    assert house.window.header.chip.isVisible()
+    house.worker.write("x", tokens_per_round=1, ms=125.0, before=4)
+    for _ in range(NUMBERS_EVERY):
+        house.tick()
+    assert house.session.speed.speed_now is not None
+    assert house.window.header.chip.text == f"{house.session.speed.speed_now:.0f} tok/s"
 
 
 def test_the_picker_names_the_model_and_offers_guide_recent_and_any_folder(house: House) -> None:

@@ -91,7 +91,7 @@ def a_chat_with_times_of(other: Chat) -> Chat:
 def test_markdown_is_what_is_read_in_the_window(tmp_path: Path) -> None:
     assert markdown(a_chat()) == (
         "# My letters\n\n*2023-11-14*\n\n## Instructions\n\nBe brief.\n\n"
-        "## You\n\none\n\n## guide\n\n**1**\n\n## You\n\ntwo\n\n## guide\n\n2 😀"
+        "## You\n\none\n\n## Guide\n\n**1**\n\n## You\n\ntwo\n\n## Guide\n\n2 😀"
     )
     chat = a_chat()
     chat.choose(chat.turns[0].answers[1])
