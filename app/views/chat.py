@@ -13,7 +13,7 @@ from PySide6.QtGui import (
     QGuiApplication,
     QResizeEvent,
 )
-from PySide6.QtWidgets import QHBoxLayout, QStackedWidget, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QScrollArea, QStackedWidget, QVBoxLayout, QWidget
 
 from app.bridge import State
 from app.chats.chat import Answer, Chat, Turn
@@ -33,7 +33,6 @@ COLUMN = 760
 AT_ONCE, SLICE_MS = 12, 6  # turns of an old chat that are built at once, and how long a slice of the others may take
 TRIM_MS = 1500  # after the reader has scrolled
 MARGIN = 40
-LEAST_TRANSCRIPT = 64
 NOTICE_MS, UNDO_MS = 5000, 12000
 
 
@@ -88,13 +87,6 @@ class StatusLine(QWidget):
             self._dot.show_colour(dot)
 
 
-class _Pages(QStackedWidget):
-    """The page that is not seen takes no room from the composer, however high it would be at this width."""
-
-    def hasHeightForWidth(self) -> bool:
-        return False
-
-
 @dataclass(eq=False)
 class _Shown:
     """A turn as it stands in the transcript."""
@@ -145,9 +137,17 @@ class ChatView(QWidget):
         self.composer = Composer()
         self._empty_column = QHBoxLayout()
         self._empty_column.addWidget(self.empty)
-        empty_page = QWidget()
-        empty_page.setLayout(self._empty_column)
-        self._pages = _Pages()
+        content = QWidget()
+        content.setProperty("kind", "clear")
+        content.setLayout(self._empty_column)
+        empty_page = QScrollArea()  # a low window does not hold all of it
+        empty_page.setWidget(content)
+        empty_page.setWidgetResizable(True)
+        empty_page.setFrameShape(QFrame.Shape.NoFrame)
+        empty_page.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        empty_page.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        empty_page.setAccessibleName("New chat")
+        self._pages = QStackedWidget()
         self._pages.addWidget(empty_page)
         self._pages.addWidget(self.transcript)
         self._column = QVBoxLayout()
@@ -228,9 +228,7 @@ class ChatView(QWidget):
             self._builder.start()
 
     def _show_page(self) -> None:
-        turns = bool(self._session.current.turns)
-        self._pages.setCurrentIndex(1 if turns else 0)
-        self._pages.setMinimumHeight(LEAST_TRANSCRIPT if turns else 0)  # the empty page needs more, and is not seen
+        self._pages.setCurrentIndex(1 if self._session.current.turns else 0)
 
     def _add_turn(self, turn: Turn) -> None:
         answer = turn.shown

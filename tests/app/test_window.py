@@ -1,6 +1,7 @@
 """The whole window over a scripted worker: real widgets, keys and clicks."""
 
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy  # noqa: F401  # the worker imports both before the window draws a plot
 import pyqtgraph  # noqa: F401
@@ -151,6 +152,18 @@ def test_while_a_reply_is_written_return_is_refused_with_a_notice_and_the_text_s
     assert house.draft == "two"
     assert "still being written" in house.status
     assert len(house.worker.requests) == 1
+
+
+def test_in_a_low_window_the_prompts_keep_their_height(house: House) -> None:
+    buttons = house.window.chat.empty.buttons
+    height = buttons[0].height()
+    house.window.resize(520, 480)
+    QApplication.processEvents()
+    assert all(button.height() == height for button in buttons)
+    assert all(below.y() - above.y() >= height for above, below in pairwise(buttons))
+    buttons[-1].setFocus(Qt.FocusReason.TabFocusReason)
+    QApplication.processEvents()
+    assert not buttons[-1].visibleRegion().isEmpty()
 
 
 def test_that_a_reply_is_still_being_written_is_said_no_longer_than_it_is(house: House) -> None:
