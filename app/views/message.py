@@ -54,7 +54,19 @@ SegmentView = ProseView | CodeCard | CallView
 VIEWS: dict[type[Segment], type[SegmentView]] = {Prose: ProseView, Code: CodeCard, Call: CallView}
 
 
-class UserTurn(QWidget):
+class _Turn(QWidget):
+    """What turns of a conversation have in common."""
+
+    def hold_layout(self, held: bool) -> None:
+        """Keep what stands in it as it is, whatever width it is given, or have it take the width again."""
+        layout = self.layout()
+        layout.setEnabled(not held)
+        if not held:
+            layout.invalidate()
+            layout.activate()
+
+
+class UserTurn(_Turn):
     """What the user wrote, letter for letter, in a bubble at the right; beside it, under the pointer, edit and delete.
 
     The switch between versions is always seen where there are some.
@@ -218,7 +230,7 @@ class ReadingMark:
     below: int
 
 
-class ReplyView(QWidget):
+class ReplyView(_Turn):
     """A reply: thought, segments of prose and code, how it ended, and a footer.
 
     Text is drawn at a rate that follows its cost: the next flush is four times as far away as the last one took, at

@@ -25,6 +25,7 @@ TURN_SPACING = 20
 AT_ONCE, AT_ONCE_MS = 20, 60  # replies of an old chat that are drawn before anything else, and how long that may take
 SLICE_MS = 8
 NEAR_END = 4
+FEW, SETTLED_MS, UNPINNED_AT_ONCE = 40, 200, 4
 SHORT = 100  # characters of a selection that someone may want to find elsewhere
 SCREENS_ABOVE, SCREENS_KEPT = 3, 8  # so much is wanted above what is in sight, and so much may stay
 AROUND = 48  # pixels that are to be seen above and below a place that is gone to
@@ -63,6 +64,10 @@ class Transcript(QScrollArea):
         self._turns: list[UserTurn | ReplyView] = []
         self._undrawn: deque[ReplyView] = deque()
         self._stale: deque[ReplyView | UserTurn] = deque()
+        self._pinned: dict[UserTurn | ReplyView, None] = {}
+        """Turns out of sight that keep the width they had before the window was dragged, until it no longer is."""
+        self._settling = QTimer(self, singleShot=True, interval=SETTLED_MS)
+        self._settling.timeout.connect(lambda: self._drawer.start())
         self._gone: deque[UserTurn | ReplyView] = deque()
         self._remover = QTimer(self)
         self._remover.setInterval(0)
@@ -85,6 +90,7 @@ class Transcript(QScrollArea):
         bar = self.verticalScrollBar()
         bar.actionTriggered.connect(self._on_reader_scrolled)
         bar.rangeChanged.connect(self._hold)
+        bar.valueChanged.connect(self._unpin_near)
         theme.signals().changed.connect(self._restyle)
         self._set_margins()
 
@@ -168,6 +174,7 @@ class Transcript(QScrollArea):
         self._turns = [turn for turn in self._turns if turn not in away]
         self._undrawn = deque(reply for reply in self._undrawn if reply not in away)
         self._stale = deque(turn for turn in self._stale if turn not in away)
+        self._pinned = {turn: None for turn in self._pinned if turn not in away}
         for turn in gone:
             self._column.removeWidget(turn)
             turn.hide()
@@ -261,7 +268,12 @@ class Transcript(QScrollArea):
                     self._undrawn.pop()
             elif self._stale:
                 self._stale.popleft().restyle()
-        if not self._undrawn and not self._stale:
+        if self._undrawn or self._stale:
+            return
+        if not self._settling.isActive():
+            for turn in list(self._pinned)[-UNPINNED_AT_ONCE:]:
+                self._unpin(turn)
+        if not self._pinned:
             self._drawer.stop()
 
     def _restyle(self) -> None:
@@ -273,6 +285,30 @@ class Transcript(QScrollArea):
             turn.restyle()
         self._stale = deque(turn for turn in reversed(self._turns) if turn not in in_sight)
         self._drawer.start()
+
+    # -------------------------------------------------------------- another width
+
+    def _pin_far(self) -> None:
+        """Give the new width to what is in sight or near it; the rest of a long chat takes it when the window rests."""
+        if len(self._turns) <= FEW:
+            return
+        for turn in self._turns:
+            if not self._is_near(turn) and turn not in self._pinned:
+                turn.hold_layout(True)
+                self._pinned[turn] = None
+        self._settling.start()
+
+    def _unpin_near(self) -> None:
+        for turn in [turn for turn in self._pinned if self._is_near(turn)]:
+            self._unpin(turn)
+
+    def _unpin(self, turn: UserTurn | ReplyView) -> None:
+        del self._pinned[turn]
+        turn.hold_layout(False)
+
+    def _is_near(self, turn: UserTurn | ReplyView) -> bool:
+        top, height = self.verticalScrollBar().value(), self.viewport().height()
+        return turn.y() < top + 2 * height and turn.y() + turn.height() > top - height
 
     # -------------------------------------------------------------- where the reader is
 
@@ -317,6 +353,8 @@ class Transcript(QScrollArea):
     # -------------------------------------------------------------- Qt's own methods
 
     def resizeEvent(self, event: QResizeEvent) -> None:
+        if event.size().width() != event.oldSize().width():
+            self._pin_far()
         self._set_margins()
         super().resizeEvent(event)
         button = self.jump_button

@@ -183,6 +183,27 @@ def test_another_width_keeps_the_turn_that_is_read(transcript: Transcript) -> No
     assert not transcript.following
 
 
+def test_while_the_window_is_dragged_only_what_is_near_takes_the_new_width(
+    qtbot: QtBot, transcript: Transcript
+) -> None:
+    replies = transcript.set_chat([(f"question {n}", PARAGRAPH * 3) for n in range(40)])
+    for reply in replies:
+        reply.flush()
+    settle()
+    views = [reply.findChildren(ProseView)[0] for reply in replies]
+    before = views[0].width()
+    transcript.resize(600, 500)
+    settle()
+    wanted = 600 - 2 * MARGIN
+    assert (views[0].width(), views[-1].width()) == (before, wanted)
+    qtbot.waitUntil(lambda: all(view.width() == wanted for view in views))
+    qtbot.waitUntil(lambda: at_end(transcript))
+    transcript.resize(900, 500)
+    QTest.keyClick(transcript, Qt.Key.Key_Home)  # before it has settled
+    settle()
+    assert views[0].width() == before
+
+
 def test_another_width_stays_at_the_end(transcript: Transcript) -> None:
     write(transcript.add_reply(), PARAGRAPH * 30)
     for width in (500, 1100):
