@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from time import perf_counter
 
-from PySide6.QtCore import Qt, QTimer, QUrl, Signal
+from PySide6.QtCore import Qt, QTimer, QUrl
 from PySide6.QtGui import (
     QAccessible,
     QAccessibleAnnouncementEvent,
@@ -20,11 +20,11 @@ from app.chats.chat import Answer, Chat, Turn
 from app.session import Session
 from app.settings import GUIDE
 from app.views.composer import Composer
-from app.views.controls import Button, Dot, Elided, Label
 from app.views.empty import EmptyChat
 from app.views.find import FindBar
 from app.views.message import ReplyView, UserTurn
 from app.views.notice import FailureCard
+from app.views.status import StatusLine
 from app.views.transcript import Transcript
 from engine.parts import ReplyReader
 from engine.types import ErrorReport
@@ -47,44 +47,6 @@ def _way_on(answer: Answer) -> str:
     """What the card of a failed answer offers. Where the chat did not fit, another try would end alike."""
     ways = {"prompt_too_long": "Edit message", "chat_full": "Leave out the oldest turns"}
     return ways.get(answer.error.code if answer.error is not None else "", "Try again")
-
-
-class StatusLine(QWidget):
-    """28 px over the composer: what is going on, and the key that ends it; or what was done, and a link to undo it."""
-
-    acted = Signal()
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.setFixedHeight(28)
-        self._dot = Dot()
-        self._words = Elided(role="small", tone="text3")
-        self._key = Label(role="small", tone="text3")
-        self.action = Button("", "link", "smallmedium")
-        self.action.clicked.connect(self.acted)
-        layout = QHBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(8)
-        layout.addWidget(self._dot)
-        layout.addWidget(self._words, 1)
-        layout.addWidget(self.action)
-        layout.addWidget(self._key)
-        self.show_status("")
-
-    @property
-    def words(self) -> str:
-        return self._words.accessibleName()
-
-    def show_status(self, words: str, key: str = "", *, dot: str = "", action: str = "") -> None:
-        """`dot` is the colour of the live dot, empty for none; `action` the words of the link, empty for none."""
-        self.action.setText(action)
-        self.action.setVisible(bool(action))
-        self._words.show_text(words)
-        self._key.setText(key)
-        self._key.setVisible(bool(key))
-        self._dot.setVisible(bool(dot))
-        if dot:
-            self._dot.show_colour(dot)
 
 
 @dataclass(eq=False)
