@@ -16,10 +16,12 @@ from engine.types import MAX_DEPTH
 
 REACHED = 0.2
 """How likely a draft has to be reached and accepted for a reply to make it where others draft as deep anyway."""
-TRY_GAP = 48
-"""Rounds until the depths beside the one in use are tried again."""
-TRY_ROUNDS = 3
-"""Rounds of such a try, the first of which is not pipelined yet and may have caches to move."""
+WORTH = 1.02
+"""How much faster than plain decoding a depth has to look to be used."""
+FIRST_GAP, LAST_GAP = 8, 64
+"""Rounds until another depth than the one in use is tried again: at first, and after several in vain."""
+TRY_ROUNDS = 2
+"""Rounds of such a try: a plain one is a timing only behind another."""
 
 
 class Drafting(Protocol):
@@ -48,7 +50,9 @@ class SharedDepth:
         """`shape[K]` is what a round of K drafts is expected to cost in plain steps, () where nobody knows."""
         self._shape = tuple(shape)
         self._costs: dict[int, Costs] = {}
-        self._rounds = 0
+        self._warm: set[tuple[int, int]] = set()
+        """Sizes of batch and depths that have had a round: kernels are compiled in the first, so it is no timing."""
+        self._in_use, self._gap, self._due = 0, FIRST_GAP, FIRST_GAP
         self._trying: list[int] = []
 
     def choose(self, replies: Sequence[Drafting], rooms: Sequence[int]) -> list[int]:
@@ -74,7 +78,10 @@ class SharedDepth:
         limit = max(cap for cap, is_open in zip(most, open_ones, strict=True) if is_open)
         if self._trying:
             return min(self._trying.pop(), limit)
-        steps = self._costs_of(batch).in_plain_steps
+        costs = self._costs_of(batch)
+        if not costs.samples[0] and all(open_ones):
+            return 0  # until there is something to compare with: the second of plain rounds on end is a timing
+        steps = costs.in_plain_steps
         floor = max((cap for cap, is_open in zip(most, open_ones, strict=True) if not is_open), default=0)
 
         def speed(depth: int) -> float:
@@ -85,21 +92,35 @@ class SharedDepth:
             return tokens / steps[max(depth, floor)]
 
         best = max(range(limit + 1), key=speed)
-        self._rounds += 1
-        if self._rounds % TRY_GAP == 0:
+        if speed(best) < WORTH * speed(0):
+            best = 0
+        if best != self._in_use:
+            self._in_use, self._gap, self._due = best, FIRST_GAP, FIRST_GAP
+        self._due -= 1
+        if not self._due:
+            self._gap = min(2 * self._gap, LAST_GAP)
+            self._due = self._gap
             beside = [depth for depth in (0, best - 1, best + 1) if 0 <= depth <= limit and depth != best]
-            seen = self._costs_of(batch).samples
-            self._trying = [min(beside, key=lambda depth: seen[depth])] * TRY_ROUNDS if beside else []
+            if best == 0 and limit:
+                self._trying = [max(range(1, limit + 1), key=speed)] * TRY_ROUNDS
+            elif beside:
+                self._trying = [min(beside, key=lambda depth: costs.samples[depth])] * TRY_ROUNDS
         return best
 
     def observe(self, batch: int, depth: int, ms: float, *, pipelined: bool) -> None:
         """Learn what a round of `batch` replies took whose deepest made `depth` drafts."""
-        if depth <= MAX_DEPTH and (depth or pipelined):
+        kind = (_size(batch), depth)
+        if depth <= MAX_DEPTH and (pipelined if depth == 0 else kind in self._warm):
             self._costs_of(batch).add(depth, ms)
+        self._warm.add(kind)
 
     def _costs_of(self, batch: int) -> Costs:
-        """Rounds of about as many replies: 2, 3 to 4, 5 to 8, …"""
-        return self._costs.setdefault((batch - 1).bit_length(), Costs(self._shape))
+        return self._costs.setdefault(_size(batch), Costs(self._shape))
+
+
+def _size(batch: int) -> int:
+    """Batches of about the same size: 2, 3 to 4, 5 to 8, …"""
+    return (batch - 1).bit_length()
 
 
 def _worthwhile(rates: Sequence[float]) -> int:

@@ -321,6 +321,7 @@ def test_depths_that_are_left_open_follow_what_each_reply_is_worth(tmp_path: Pat
         return Drafting(acceptance, fixed)
 
     depths = SharedDepth()
+    assert depths.choose([reply(3), reply(3)], [9, 9]) == [0, 0], "nothing to compare with yet"
     for _ in range(20):
         for depth, ms in ((0, 10.0), (1, 11.0), (2, 12.0), (3, 13.0)):
             depths.observe(4, depth, ms, pipelined=depth == 0)
@@ -331,3 +332,49 @@ def test_depths_that_are_left_open_follow_what_each_reply_is_worth(tmp_path: Pat
         for depth, ms in ((0, 10.0), (1, 30.0), (2, 50.0), (3, 70.0)):
             costly.observe(2, depth, ms, pipelined=depth == 0)
     assert costly.choose([reply(3), reply(1)], [9, 9]) == [0, 0]
+
+
+def test_a_batch_that_drafts_in_vain_finds_that_out_within_a_few_rounds() -> None:
+    """Sixteen replies on a machine where every row costs the same: the guess made before says that drafts pay."""
+    from engine.decode.estimates import Acceptance
+    from engine.decode.shared_depth import SharedDepth
+
+    @dataclass
+    class Drafting:
+        acceptance: Acceptance
+        fixed_depth: int | None = None
+        most: int = 3
+
+    depths, replies = SharedDepth(), [Drafting(Acceptance()) for _ in range(16)]
+    chosen: list[int] = []
+    for number in range(40):
+        depth = max(depths.choose(replies, [9] * 16))
+        chosen.append(depth)
+        depths.observe(16, depth, 10.0 + 10.0 * depth, pipelined=number > 0)
+        for one in replies:
+            one.acceptance.add(RoundStats(depth, depth, depth, depth + 1, 1.0))
+    assert chosen[0] == 0
+    assert sum(depth > 0 for depth in chosen) <= 14, "tries included, which grow rare"
+    assert chosen.count(3) <= 4
+
+
+def test_one_disturbed_round_does_not_keep_a_batch_from_drafting() -> None:
+    from engine.decode.estimates import Acceptance
+    from engine.decode.shared_depth import SharedDepth
+
+    @dataclass
+    class Drafting:
+        acceptance: Acceptance
+        fixed_depth: int | None = None
+        most: int = 3
+
+    depths, replies = SharedDepth(), [Drafting(Acceptance()) for _ in range(4)]
+    chosen: list[int] = []
+    for number in range(60):
+        depth = max(depths.choose(replies, [9] * 4))
+        chosen.append(depth)
+        disturbed = 80.0 if depth and chosen.count(depth) <= 2 else 0.0
+        depths.observe(4, depth, 10.0 + 2.0 * depth + disturbed, pipelined=number > 0)
+        for one in replies:
+            one.acceptance.add(RoundStats(depth, depth, depth, depth + 1, 1.0))
+    assert chosen[-20:].count(3) >= 14
