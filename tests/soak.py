@@ -31,6 +31,7 @@ from engine.decode import conversation as conversations
 from engine.decode import draft, draft_model, lookup, loop
 from engine.decode.cache import CacheSet, RecurrentCache, Rows
 from engine.decode.conversation import Conversation
+from engine.decode.loop import write_alone
 from engine.decode.quantised import QuantisedKVCache
 from engine.decode.rotating import RotatingKVCache
 from engine.decode.sample import NOTHING, Chooser, Noise
@@ -275,7 +276,7 @@ class Soak:
         writer = ReplyWriter(request, self.model, self.engine._text, decision, lambda event: None, limit)
         if stopped:
             writer._task = replace(writer._task, max_tokens=len(reply.tokens))
-        cold = writer.run(blank_conversation(self.model, "plain"), lambda: False)
+        cold = writer.finished(write_alone(writer.begin(blank_conversation(self.model, "plain"), lambda: False)))
         prompt = list(writer._prompt.tokens)
         self.tokens += len(reply.tokens)
         self.drafted += reply.stats.evaluated

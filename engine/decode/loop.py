@@ -121,6 +121,11 @@ def generate(
         on_round=on_round,
         cancelled=cancelled,
     )
+    return write_alone(row)
+
+
+def write_alone(row: Row) -> Outcome:
+    """Write a reply that shares its rounds with no other. As `generate`."""
     row.begin()
     try:
         while not row.read():
@@ -131,7 +136,7 @@ def generate(
             while rounds.rows:
                 rounds.step()
     except BaseException:
-        conversation.reset()  # half a round may have run: nothing in the caches can be relied on
+        row.abandon()  # half a round may have run: nothing in the caches can be relied on
         raise
     if row.error is not None:
         raise row.error
@@ -323,6 +328,10 @@ class Row:
             assert decoder.drafter is None or isinstance(decoder.drafter, MtpChain)
             self._conversation.drafter = decoder.drafter
             mx.async_eval(decoder.caches.arrays)  # or the batch's own would stay alive for them
+
+    def abandon(self) -> None:
+        """Nothing that was computed counts: the conversation forgets everything."""
+        self._conversation.reset()
 
     def close(self) -> None:
         """The reply has left: its conversation is as it has to be for the next turn."""

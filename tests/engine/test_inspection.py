@@ -55,7 +55,12 @@ def test_a_reply_the_window_and_inspect_agree_on_the_receipt(tmp_path: Path, pla
     (started,) = [event for event in events if isinstance(event, Started)]
     (finished,) = [event for event in events if isinstance(event, Finished)]
     receipt = started.decision.receipt.to_json()
-    assert finished.reply.decision.receipt.to_json() == receipt
+    # The reply's own says in addition what its rounds were like.
+    ran = finished.reply.decision.receipt.to_json()
+    rounds = {name: ran["shape"].pop(name) for name in ("rounds_by_depth", "padded")}
+    assert ran == receipt
+    assert sum(rounds["rounds_by_depth"]) == finished.reply.stats.rounds
+    assert rounds["padded"] == 0
     # What the window shows before a message is sent.
     assert policy.decide(loaded.info.device, loaded.info.capability, wish).receipt.to_json() == receipt
     assert inspect(str(folder), wish=wish, draft=draft).receipt.to_json() == receipt

@@ -15,6 +15,7 @@ import pytest
 from engine import writing
 from engine.decode.cache import CacheSet
 from engine.decode.conversation import Conversation
+from engine.decode.loop import write_alone
 from engine.decode.sample import Chooser
 from engine.model.load import LoadedModel
 from engine.model.text import ChatText
@@ -82,6 +83,9 @@ def _the_script_is_read_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writing, "drafter_maker", lambda model, mode: model.head)
 
 
+RECEIPT = Receipt({}, {}, "scripted", None, {}, {}, None, "fixed", None)
+
+
 class Chat:
     """One conversation with the scripted model."""
 
@@ -102,12 +106,12 @@ class Chat:
         prompt = self.text.encode(request.messages, request.thinking)
         begin = len(prompt.tokens)
         self.script.at = {begin + at: token for at, token in enumerate(say)}
-        decision = Decision("mtp" if self.depth else "plain", self.depth, "", cast(Receipt, None))
+        decision = Decision("mtp" if self.depth else "plain", self.depth, "", RECEIPT)
         capability = SimpleNamespace(context=10_000, parameters=1, quantised_kv=())
         model = SimpleNamespace(target=self.target, head=self._head, capability=capability, defaults=SamplingChoice())
         self.events, self.target.read = [], 0
         writer = ReplyWriter(request, cast(LoadedModel, model), self.text, decision, self.events.append)
-        reply = writer.run(self._conversation, lambda: False)
+        reply = writer.finished(write_alone(writer.begin(self._conversation, lambda: False)))
         self.messages.append(Message("assistant", reply.text, reply.tokens, "me", reply.opened_thinking))
         return reply
 
