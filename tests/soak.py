@@ -241,6 +241,8 @@ class Soak:
             ]
         )
         self.engine.generate(request)
+        while self.engine.busy:
+            self.engine.step()
         self._stop_at = None
         ended = [event for event in self.events if isinstance(event, Finished | Failed)]
         if len(ended) != 1 or self.events[-1] is not ended[0]:

@@ -8,6 +8,7 @@ import pytest
 from engine.errors import ModelError
 from engine.inspection import inspect
 from engine.library.local import GUIDE_FOLDER
+from engine.memory import LEAST_CONTEXT, memory_available, memory_needed
 from engine.model.capability import inspect as capability_of
 from engine.model.pairing import with_draft_model
 from engine.types import MtpWish
@@ -98,9 +99,9 @@ def test_a_draft_model_that_cannot_be_opened_is_an_error_and_its_size_counts(
     with pytest.raises(ModelError) as missing:
         with_draft_model(capability_of(target), target, tmp_path / "none", "None")
     assert missing.value.report.code == "folder_missing"
-    alone = capability_of(target)
-    assert alone.head is not None
-    fits = alone.bytes + alone.head.bytes
+    alone, device = capability_of(target), inspect(str(target)).device
+    needed = memory_needed(alone, device, min(alone.context, LEAST_CONTEXT)).total
+    fits = int(needed * device.memory / memory_available(device)) + 1
     monkeypatch.setattr("psutil.virtual_memory", lambda: type("Memory", (), {"total": fits})())
     assert inspect(str(target)).error is None
     error = inspect(str(target), draft=str(small)).error

@@ -26,7 +26,7 @@ def test_it_answers_in_the_same_words_with_every_drafter(folder: Path) -> None:
     question = (Message("system", "Be brief."), Message("user", "Repeat: one two three four five six seven eight"))
 
     def reply(engine: Engine, drafter: DrafterWish | None) -> Reply:
-        wish = MtpWish("off") if drafter is None else MtpWish("on", drafter=drafter)
+        wish = MtpWish("off") if drafter is None else MtpWish("on", 3, drafter)
         return engine.reply(Request(engine.next_id(), "a", question, max_tokens=24, mtp=wish), Printer(quiet=True))
 
     with Engine() as engine:
