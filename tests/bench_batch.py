@@ -83,7 +83,7 @@ class Way:
             if behind is None:
                 decoder.commit(running, [len(verdict.tokens) for verdict in verdicts])
             if self._depths is None:
-                self._shared.observe(batch, running.depth, (now - at) * 1000, pipelined=step > 0)
+                self._shared.observe(batch, running.depth, (now - at) * 1000, pipelined=step > 0 and behind is not None)
             at = now
             for verdict, reply in zip(verdicts, self._open, strict=True):
                 reply.acceptance.add(

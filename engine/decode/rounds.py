@@ -94,7 +94,7 @@ class Rounds:
         now = time.perf_counter()
         ms, self._at = (now - self._at) * 1000, now
         kept = [row.keep(verdict) for row, verdict in zip(self._rows, verdicts, strict=True)]
-        told = self._told(running, verdicts, kept, ms)
+        told = self._told(running, verdicts, kept, ms, followed=behind is not None)
         if behind is None:
             decoder.commit(running, kept)
         for row in rows:
@@ -123,7 +123,7 @@ class Rounds:
         return ended
 
     def _told(
-        self, running: Launched, verdicts: Sequence[Verdict], kept: Sequence[int], ms: float
+        self, running: Launched, verdicts: Sequence[Verdict], kept: Sequence[int], ms: float, *, followed: bool
     ) -> list[tuple[Row, RoundStats]]:
         """What the round was for each reply that kept anything of it; those who choose depths learn from it."""
         told = []
@@ -148,7 +148,9 @@ class Rounds:
             if len(self._rows) == 1:
                 row.depths.observe(stats)
         if len(self._rows) > 1:
-            self._depths.observe(len(self._rows), running.depth, ms, pipelined=self._pipelined)
+            # Launching may wait for the device. So of plain steps in a row the first seems to take what two take, and
+            # the last next to nothing: only those between them are timings.
+            self._depths.observe(len(self._rows), running.depth, ms, pipelined=self._pipelined and followed)
         return told
 
     # ------------------------------------------------------------ depths

@@ -20,8 +20,8 @@ WORTH = 1.02
 """How much faster than plain decoding a depth has to look to be used."""
 FIRST_GAP, LAST_GAP = 8, 64
 """Rounds until another depth than the one in use is tried again: at first, and after several in vain."""
-TRY_ROUNDS = 2
-"""Rounds of such a try: a plain one is a timing only behind another."""
+TRY_ROUNDS = 3
+"""Rounds of such a try: a plain one is a timing only between others."""
 
 
 class Drafting(Protocol):
@@ -80,7 +80,7 @@ class SharedDepth:
             return min(self._trying.pop(), limit)
         costs = self._costs_of(batch)
         if not costs.samples[0] and all(open_ones):
-            return 0  # until there is something to compare with: the second of plain rounds on end is a timing
+            return 0  # until there is something to compare with
         steps = costs.in_plain_steps
         floor = max((cap for cap, is_open in zip(most, open_ones, strict=True) if not is_open), default=0)
 
@@ -108,7 +108,8 @@ class SharedDepth:
         return best
 
     def observe(self, batch: int, depth: int, ms: float, *, pipelined: bool) -> None:
-        """Learn what a round of `batch` replies took whose deepest made `depth` drafts."""
+        """Learn what a round of `batch` replies took whose deepest made `depth` drafts. Of plain ones only those count
+        that are `pipelined`: launched behind another, and with another behind them."""
         kind = (_size(batch), depth)
         if depth <= MAX_DEPTH and (pipelined if depth == 0 else kind in self._warm):
             self._costs_of(batch).add(depth, ms)
