@@ -8,6 +8,7 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from random import Random
 
@@ -19,11 +20,24 @@ from engine.decode.conversation import Conversation
 from engine.decode.draft_model import MAX_CATCH_UP, DraftModel
 from engine.decode.loop import Outcome, Silence, Task, generate
 from engine.decode.sample import Chooser
+from engine.inspection import inspect
 from engine.model.load import LoadedModel, load
 from engine.telemetry import Counters
-from engine.types import DraftModelInfo, KVQuantisation, Mode, RoundStats, Sampling
+from engine.terminal import Engine, Printer
+from engine.types import (
+    DrafterWish,
+    DraftModelInfo,
+    KVQuantisation,
+    Message,
+    Mode,
+    MtpWish,
+    Reply,
+    Request,
+    RoundStats,
+    Sampling,
+)
 from engine.writing import blank_conversation, drafter_maker
-from tests import families
+from tests import families, smollm2
 from tests.checkpoints import Shape, build, ring_of
 from tests.engine.test_plain import FAMILIES as PLAIN_FAMILIES
 from tests.engine.test_plain import model_of as plain_model_of  # noqa: F401
@@ -342,3 +356,52 @@ def test_a_draft_model_with_fewer_or_more_entries_than_the_target_is_cut_to_what
         drafter = DraftModel(Small(), vocabulary, 100)  # type: ignore[arg-type]
         drafts = drafter.draft(mx.array([[15]]), 2, Chooser(Sampling(), [0]), [1], None)
         assert drafts.tolist() == [[best, best]]
+
+
+# ---------------------------------------------------------------- a real instruct model, which has no head
+
+WITH_SMOLLM2 = pytest.mark.skipif(
+    find_spec(smollm2.PACKAGE) is None, reason="the package with SmolLM2 is not installed: run `make venv`"
+)
+
+
+@pytest.fixture(scope="module")
+def smollm2_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return smollm2.build(tmp_path_factory.mktemp("smollm2") / "SmolLM2-135M-Instruct")
+
+
+@WITH_SMOLLM2
+@pytest.mark.slow
+def test_smollm2_answers_in_the_same_words_with_every_drafter(smollm2_folder: Path) -> None:
+    """With itself as the draft model, which then is never wrong."""
+    question = (Message("system", "Be brief."), Message("user", "Repeat: one two three four five six seven eight"))
+
+    def reply(engine: Engine, drafter: DrafterWish | None) -> Reply:
+        wish = MtpWish("off") if drafter is None else MtpWish("on", 3, drafter)
+        return engine.reply(Request(engine.next_id(), "a", question, max_tokens=24, mtp=wish), Printer(quiet=True))
+
+    with Engine() as engine:
+        info = engine.load(str(smollm2_folder), draft=str(smollm2_folder))
+        assert (info.capability.family, info.capability.model_type) == ("plain", "llama")
+        assert info.has_template
+        plain, copied, drafted = (reply(engine, drafter) for drafter in (None, "lookup", "draft_model"))
+    assert plain.text == "One two three four five six seven eight"
+    assert plain.finish_reason == "stop"
+    assert plain.tokens == copied.tokens == drafted.tokens
+    assert [each.decision.mode for each in (plain, copied, drafted)] == ["plain", "lookup", "draft_model"]
+    (lookup,) = copied.stats.by_drafter
+    assert lookup.drafter == "prompt_lookup"
+    assert lookup.accepted >= 2
+    (model,) = drafted.stats.by_drafter
+    assert model.drafter == "draft_model"
+    assert model.accepted == model.evaluated >= 4
+    assert drafted.stats.tokens_per_round is not None
+    assert drafted.stats.tokens_per_round > 2
+
+
+@WITH_SMOLLM2
+def test_a_model_with_another_vocabulary_does_not_draft_for_smollm2(smollm2_folder: Path) -> None:
+    for model, draft in ((str(smollm2_folder), "guide"), ("guide", str(smollm2_folder))):
+        receipt = inspect(model, wish=MtpWish("on", drafter="draft_model"), draft=draft).receipt
+        assert receipt.refusal is not None
+        assert receipt.refusal.code == "incompatible_draft_model"

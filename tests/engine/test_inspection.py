@@ -34,37 +34,39 @@ def until(worker: Worker, kind: type[Loaded] | type[Finished]) -> list[object]:
 # ---------------------------------------------------------------- one answer, wherever one asks
 
 
+WISHES = (MtpWish(), MtpWish("on", 4), MtpWish("off"), MtpWish(drafter="mixed"), MtpWish(drafter="draft_model"))
+
+
 @pytest.mark.parametrize("place", ["embedded", "sidecar", "none"])
-@pytest.mark.parametrize(
-    "wish",
-    [MtpWish(), MtpWish("on", 4), MtpWish("off"), MtpWish(drafter="mixed"), MtpWish(drafter="draft_model")],
-    ids=["auto", "on", "off", "mixed", "draft model"],
-)
-def test_a_reply_the_window_and_inspect_agree_on_the_receipt(tmp_path: Path, place: HeadPlace, wish: MtpWish) -> None:
-    folder = build(tmp_path / "m", head=place)
-    draft = str(folder) if wish.drafter == "draft_model" else None
+def test_a_reply_the_window_and_inspect_agree_on_the_receipt(tmp_path: Path, place: HeadPlace) -> None:
+    folder = str(build(tmp_path / "m", head=place))
     worker = Worker()
     worker.start()
     try:
-        worker.load(str(folder), draft=draft)
+        worker.load(folder, draft=folder)
         (loaded,) = [event for event in until(worker, Loaded) if isinstance(event, Loaded)]
-        worker.generate(Request(1, "a", (Message("user", "toro"),), max_tokens=6, seed=1, mtp=wish))
-        events = until(worker, Finished)
+        for number, wish in enumerate(WISHES):
+            worker.generate(Request(number, "a", (Message("user", "toro"),), max_tokens=6, seed=1, mtp=wish))
+            events = until(worker, Finished)
+            (started,) = [event for event in events if isinstance(event, Started)]
+            (finished,) = [event for event in events if isinstance(event, Finished)]
+            receipt = started.decision.receipt.to_json()
+            # The reply's own says in addition what its rounds were like.
+            ran = finished.reply.decision.receipt.to_json()
+            rounds = {name: ran["shape"].pop(name) for name in ("rounds_by_depth", "padded")}
+            assert ran == receipt
+            assert sum(rounds["rounds_by_depth"]) == finished.reply.stats.rounds
+            assert rounds["padded"] == 0
+            # What the window shows before a message is sent.
+            assert policy.decide(loaded.info.device, loaded.info.capability, wish).receipt.to_json() == receipt
+            assert inspect(folder, wish=wish, draft=folder).receipt.to_json() == receipt
+            with_draft_model = wish.drafter == "draft_model"
+            if not with_draft_model:
+                assert inspect(folder, wish=wish).receipt.to_json() == receipt
+            drafts_by_head = place != "none" and wish.override != "off" and not with_draft_model
+            assert (receipt["resolved"]["mode"] == "mtp") == drafts_by_head
     finally:
         assert worker.shutdown(PATIENCE)
-    (started,) = [event for event in events if isinstance(event, Started)]
-    (finished,) = [event for event in events if isinstance(event, Finished)]
-    receipt = started.decision.receipt.to_json()
-    # The reply's own says in addition what its rounds were like.
-    ran = finished.reply.decision.receipt.to_json()
-    rounds = {name: ran["shape"].pop(name) for name in ("rounds_by_depth", "padded")}
-    assert ran == receipt
-    assert sum(rounds["rounds_by_depth"]) == finished.reply.stats.rounds
-    assert rounds["padded"] == 0
-    # What the window shows before a message is sent.
-    assert policy.decide(loaded.info.device, loaded.info.capability, wish).receipt.to_json() == receipt
-    assert inspect(str(folder), wish=wish, draft=draft).receipt.to_json() == receipt
-    assert (receipt["resolved"]["mode"] == "mtp") == (place != "none" and wish.override != "off" and draft is None)
 
 
 def test_before_it_was_ever_loaded_a_sidecar_waits_for_its_trial(tmp_path: Path) -> None:

@@ -610,7 +610,7 @@ def until(worker, kind):
                 return
     sys.exit("no " + kind.__name__)
 
-for number in range(100):
+for number in range(40):
     worker = Worker()
     worker.start()
     if number % 10 == 0:
@@ -634,7 +634,7 @@ if sys.argv[2] == "leave running":
 
 @pytest.mark.slow
 @pytest.mark.parametrize("ending", ["stopped", "leave running"])
-def test_w02_a_hundred_starts_and_stops_end_in_a_clean_exit(model: Path, ending: str) -> None:
+def test_w02_forty_starts_and_stops_end_in_a_clean_exit(model: Path, ending: str) -> None:
     run = subprocess.run(
         [sys.executable, "-c", STARTS_AND_STOPS, str(model), ending], capture_output=True, text=True, timeout=300
     )
