@@ -549,6 +549,8 @@ class _Engine:
             )
             if found is not None:
                 evidence.remember(found)
+                self._evidence = found  # from the next reply on
+                self._depths.clear()
                 sentence = evidence.verdict(found)
             elif self._is_cancelled(request_id):
                 sentence = "The measurement was stopped. Nothing was kept of it."

@@ -58,14 +58,14 @@ ENGINE = {
         *("engine.types", "engine.errors", "engine.device", "engine.telemetry", "engine.evidence", "engine.sampling"),
         *("engine.decode", "engine.model"),
     ),
-    "engine.bench": (
-        *("engine.types", "engine.errors", "engine.device", "engine.telemetry"),
-        *("engine.decode", "engine.model", "engine.library", "engine.measure"),
-    ),
     "engine.chips": ("engine.types", "engine.errors", "engine.device"),
     "engine.policy": (
         *("engine.types", "engine.errors", "engine.device", "engine.chips", "engine.evidence", "engine.telemetry"),
         *("engine.decode.depth", "engine.model.capability", "engine.model.refusals", "engine.measure"),
+    ),
+    "engine.bench": (
+        *("engine.types", "engine.errors", "engine.device", "engine.telemetry"),
+        *("engine.decode", "engine.model", "engine.library", "engine.measure", "engine.policy"),
     ),
     "engine.trials": ("engine.types", "engine.errors", "engine.model.refusals", "engine.whole_file"),
     "engine.inspection": (

@@ -15,13 +15,16 @@ import mlx.core as mx
 from mlx_lm.generate import generate_step
 from mlx_lm.models.cache import make_prompt_cache
 
+from engine import device
 from engine.bench.host import HostClock
 from engine.bench.subject import Subject
 from engine.decode.cache import CacheSet
 from engine.decode.conversation import Conversation
+from engine.decode.depth import Depth
 from engine.decode.draft import MtpChain
 from engine.decode.loop import Silence, Task, generate, prefill_chunk
 from engine.decode.sample import Chooser
+from engine.policy import new_depth
 from engine.telemetry import Counters
 from engine.types import RoundStats, Sampling
 
@@ -67,8 +70,8 @@ class Passage:
         """The target's and the head's, somewhere behind the prompt."""
         return self.conversation.caches, None if self._drafter is None else self._drafter.caches
 
-    def write(self, depth: int, count: int) -> Written:
-        """A reply of up to `count` tokens, with `depth` drafts a round."""
+    def write(self, depth: int, count: int, depths: Depth | None = None) -> Written:
+        """A reply of up to `count` tokens, with `depth` drafts a round, or as many as `depths` says, up to that."""
         rounds: list[RoundStats] = []
         subject, clock = self.subject, HostClock()
         task = Task(
@@ -80,6 +83,7 @@ class Passage:
             max_tokens=count,
             context=subject.model.capability.context,
             chunk=prefill_chunk(subject.model.capability.parameters),
+            depths=depths,
         )
         with clock.running():
             outcome = generate(
@@ -106,6 +110,24 @@ class EngineArm:
 
     def write(self, count: int) -> Written:
         return self._passage.write(self._depth, count)
+
+
+class AutoArm:
+    """This engine as Auto runs it: the depth is chosen round by round, and what was learned stays for the next reply.
+    It starts from the chip table, like a model that was never measured here."""
+
+    name = "Auto"
+
+    def __init__(self, passage: Passage, most: int) -> None:
+        """`most` drafts a round at most."""
+        architecture = str(mx.device_info().get("architecture", "")) if mx.default_device() == mx.gpu else ""
+        self._passage = passage
+        self._depths = new_depth(device.probe(architecture), passage.subject.model.capability, "mtp", None)
+        self._most = most
+
+    def write(self, count: int) -> Written:
+        self._depths.begin(0, self._most)
+        return self._passage.write(self._most, count, self._depths)
 
 
 class MlxLmArm:

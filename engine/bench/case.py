@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import median, quantiles
 
-from engine.bench.arms import Arm, EngineArm, MlxLmArm, Passage, Written
+from engine.bench.arms import Arm, AutoArm, EngineArm, MlxLmArm, Passage, Written
 from engine.bench.costs import StepCosts, StepTimer
 from engine.bench.prefill import Prefill, time_prefill
 from engine.bench.subject import load_subject
@@ -90,6 +90,8 @@ def run(case: Case, progress: Progress) -> CaseResult:
     passage = Passage(subject, subject.prompt(case.context))
     depths = case.depths if model.head is not None else ()
     arms: list[Arm] = [EngineArm(passage, depth) for depth in (0, *depths)]
+    if depths:
+        arms.append(AutoArm(passage, max(depths)))
     if case.against:
         arms.append(MlxLmArm(passage))
     timer = StepTimer(model.target, model.head, passage.caches, len(passage.prompt), rows=max(depths, default=0) + 1)

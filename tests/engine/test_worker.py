@@ -16,6 +16,7 @@ import mlx.core as mx
 import psutil
 import pytest
 
+from engine import measure
 from engine.model import load
 from engine.model.base import FamilyTarget
 from engine.model.text import ChatText
@@ -151,6 +152,21 @@ def test_a_measurement_is_stopped_like_a_reply_and_keeps_nothing(worker: Worker,
     assert isinstance(measured, Measured)
     assert measured.evidence is None
     assert "Nothing was kept" in measured.sentence
+
+
+def test_what_was_measured_decides_from_the_next_reply_on(
+    worker: Worker, model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    short = {"SECONDS": 0.0, "REST_S": 0.0, "LEAST_LONG": 60, "LONG_SECONDS": 0.0, "_PARAGRAPH": "Day {number}."}
+    for name, value in short.items():
+        monkeypatch.setattr(measure, name, value)
+    loaded(worker, model)
+    assert write(worker, request(1)).decision.receipt.hardware_gate["rule"] != "measured"
+    worker.measure(2)
+    measured = until(worker, Measured)[-1]
+    assert isinstance(measured, Measured)
+    assert measured.evidence is not None
+    assert write(worker, request(3)).decision.receipt.hardware_gate["rule"] == "measured"
 
 
 def test_w05_a_failed_request_is_an_event_and_the_next_one_is_served(worker: Worker, model: Path) -> None:

@@ -24,17 +24,17 @@ def result() -> CaseResult:
     return run(case, lambda stage, fraction: None)
 
 
-def test_plain_each_depth_and_mlx_lm_are_the_arms(result: CaseResult) -> None:
-    assert [arm.name for arm in result.arms] == ["plain", "K = 1", "K = 3", "mlx-lm"]
+def test_plain_each_depth_auto_and_mlx_lm_are_the_arms(result: CaseResult) -> None:
+    assert [arm.name for arm in result.arms] == ["plain", "K = 1", "K = 3", "Auto", "mlx-lm"]
 
 
 def test_every_arm_writes_the_same_words(result: CaseResult) -> None:
-    assert [arm.differs_at for arm in result.arms] == [None] * 4
+    assert [arm.differs_at for arm in result.arms] == [None] * 5
     assert "Every arm wrote the same words" in case_section(result)
 
 
 def test_only_rounds_with_drafts_have_an_ideal(result: CaseResult) -> None:
-    plain, one, three, other = result.arms
+    plain, one, three, _, other = result.arms
     assert plain.ideal is other.ideal is None
     assert one.ideal is not None
     assert three.ideal is not None
@@ -112,7 +112,7 @@ def test_what_was_reached_is_the_share_of_the_ideal() -> None:
 
 
 def test_host_time_is_what_a_round_takes_besides_waiting(result: CaseResult) -> None:
-    plain, one, three, other = result.arms
+    plain, one, three, _, other = result.arms
     assert other.host_ms is None
     for arm in (plain, one, three):
         assert arm.host_ms is not None

@@ -25,7 +25,7 @@ def test_the_edition_is_a_page_and_its_figures(tmp_path: Path, monkeypatch: pyte
     figures = json.loads((tmp_path / "page.json").read_text())
     (case,) = figures["cases"]
     assert case["regime"] == "Some regime"
-    assert [arm["name"] for arm in case["arms"]] == ["plain", "K = 1"]
+    assert [arm["name"] for arm in case["arms"]] == ["plain", "K = 1", "Auto"]
     assert figures["machine"]["mlx"]
 
 
