@@ -6,10 +6,10 @@ import json
 from math import ceil
 
 from PySide6.QtCore import QRectF
-from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QSizePolicy, QWidget
 
-from app.render.buttons import QuietButton
 from app.render.code import CodeCard
+from app.views.folded import Folded
 from app.views.notice import QuietLine
 from engine.tool_calls import ToolCall, name_so_far
 
@@ -17,42 +17,26 @@ NOT_CALLED = "Foreword has no tools, so nothing was called."
 UNREADABLE = "This call is cut off or malformed. It is shown as the model wrote it."
 
 
-class CallView(QWidget):
+class CallView(Folded):
     """One line that names the tool; a click shows its arguments. A call that cannot be read shows itself."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+        super().__init__("the tool call", "Calling a tool…", 8, parent)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self._source = ""
         self._calls: tuple[ToolCall, ...] | None = None
         self._body: CodeCard | None = None
         self._remark: QuietLine | None = None
-        self.line = QuietButton("chevron-right", "Show the tool call", "Calling a tool…", flush=True, colour="text3")
-        self.line.setCheckable(True)
-        self.line.toggled.connect(self._fold)
-        across = QHBoxLayout()
-        across.setContentsMargins(0, 0, 0, 0)
-        across.addWidget(self.line)
-        across.addStretch(1)
-        self._column = QVBoxLayout(self)
-        self._column.setContentsMargins(0, 0, 0, 0)
-        self._column.setSpacing(8)
-        self._column.addLayout(across)
-
-    @property
-    def words(self) -> str:
-        """What the line says."""
-        return self.line.text()
 
     @property
     def body(self) -> str:
         """What is unfolded: the arguments, or the markup of a call that cannot be read; empty while it is folded."""
-        return self._body.code() if self._body is not None and self.line.isChecked() else ""
+        return self._body.code() if self._body is not None and self.open else ""
 
     @property
     def card(self) -> CodeCard | None:
         """Where the arguments are written, None while the call is folded."""
-        return self._body if self.line.isChecked() else None
+        return self._body if self.open else None
 
     def show_call(self, source: str, calls: tuple[ToolCall, ...] | None) -> None:
         """Show a call as it stands: its markup so far, and what was read of it once it is complete."""
@@ -83,7 +67,7 @@ class CallView(QWidget):
         self._say()
 
     def _show_body(self) -> None:
-        if self._body is None or self._remark is None or not self.line.isChecked():
+        if self._body is None or self._remark is None or not self.open:
             return
         if self._calls:
             self._remark.setText(NOT_CALLED)
@@ -103,8 +87,7 @@ class CallView(QWidget):
         else:
             name = name_so_far(self._source)
             words = f"Tool call that cannot be read{f': {name}' if name else ''}"
-        chevron, name = ("chevron-down", "Hide") if self.line.isChecked() else ("chevron-right", "Show")
-        self.line.say(chevron, f"{words}. {name} the tool call", words)
+        self._say_line(words)
 
 
 def _written(call: ToolCall) -> str:

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from PySide6.QtCore import Signal
 from PySide6.QtGui import QPainter, QPaintEvent
-from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from app import theme
-from app.render.buttons import QuietButton
 from app.render.prose import ProseView
 from app.render.segments import GrowingText, Prose
 from app.views.figures import duration
+from app.views.folded import Folded
 
 ROOM_BELOW = 12
 """Pixels between an open thought and the reply, beyond those that a folded one keeps."""
 
 
-class Thought(QWidget):
+class Thought(Folded):
     """One line that says how long the thinking took, and while it lasts how far it has come; a click shows it.
 
     While it is folded its text is neither parsed nor laid out.
@@ -25,33 +25,17 @@ class Thought(QWidget):
     link_activated = Signal(str)
 
     def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+        super().__init__("the thinking", "Thinking…", 4, parent)
         self._seconds: float | None = None
         self._finished = False
         self._complete = True
         self._text = ""
         self._lines = 0  # that are complete and not blank
         self._last_line = ""
-        self._said = ("", "")
+        self._said: tuple[bool, str] | None = None
         self._growing = GrowingText()
         self._read = 0
         self._body: _ThoughtBody | None = None
-        self.line = QuietButton("chevron-right", "Show the thinking", "Thinking…", flush=True, colour="text3")
-        self.line.setCheckable(True)
-        self.line.toggled.connect(self._fold)
-        across = QHBoxLayout()
-        across.setContentsMargins(0, 0, 0, 0)
-        across.addWidget(self.line)
-        across.addStretch(1)
-        self._column = QVBoxLayout(self)
-        self._column.setContentsMargins(0, 0, 0, 0)
-        self._column.setSpacing(4)
-        self._column.addLayout(across)
-
-    @property
-    def words(self) -> str:
-        """What the line says."""
-        return self.line.text()
 
     @property
     def text(self) -> str:
@@ -61,10 +45,6 @@ class Thought(QWidget):
     def body(self) -> ProseView | None:
         """Where the thought is written, None while it is folded."""
         return self._body.prose if self._body is not None and self.open else None
-
-    @property
-    def open(self) -> bool:
-        return self.line.isChecked()
 
     def append(self, text: str) -> None:
         self._text += text
@@ -83,7 +63,7 @@ class Thought(QWidget):
         self._say()
 
     def restyle(self) -> None:
-        self._said = ("", "")
+        self._said = None
         self._say()
         if self._body is not None:
             self._body.restyle()
@@ -121,10 +101,9 @@ class Thought(QWidget):
             words = f"Thought for {duration(self._seconds)}"
         if self._finished and not self._complete:
             words += ", cut off"
-        chevron, name = ("chevron-down", "Hide") if self.open else ("chevron-right", "Show")
-        if (chevron, words) != self._said:
-            self._said = (chevron, words)
-            self.line.say(chevron, f"{words}. {name} the thinking", words)
+        if (self.open, words) != self._said:
+            self._said = (self.open, words)
+            self._say_line(words)
 
 
 class _ThoughtBody(QWidget):
