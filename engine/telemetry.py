@@ -65,7 +65,6 @@ class Comparer:
         """Count a round that began when the conversation had `context` tokens. One that others took part in says
         nothing here: what it took is not this conversation's."""
         if stats.batch > 1:
-            self._plain_before = False
             return
         self._rounds += 1
         self._band = _band(context)

@@ -424,8 +424,9 @@ class _Engine:
             )
             if not self._schedule.busy:
                 self._mx.reset_peak_memory()
+            limit = self._limit(request)
             writer = ReplyWriter(
-                *(request, self._model, self._text, decision, self._emit, self._limit(request), stopped),
+                *(request, self._model, self._text, decision, self._emit, limit, stopped),
                 comparer=self._comparers.setdefault(request.chat, Comparer()),
                 depths=self._depth(decision),
             )
@@ -435,16 +436,18 @@ class _Engine:
                 raise
             return
 
+        reply = LEAST_CONTEXT if request.max_tokens < 0 else request.max_tokens
+        tokens = min(writer.prompt_tokens + reply, limit.tokens)
+
         def begin() -> Row:
             conversation = self._conversation(request.chat)
-            self._make_room(conversation, request, writer.prompt_tokens)
+            self._make_room(conversation, tokens, request.kv_bits)
             return writer.begin(conversation, stopped)
 
-        reply = LEAST_CONTEXT if request.max_tokens < 0 else request.max_tokens
         self._schedule.add(
             Job(
                 chat=request.chat,
-                tokens=min(writer.prompt_tokens + reply, self._limit(request).tokens),
+                tokens=tokens,
                 begin=begin,
                 ended=lambda row, error: self._ended(request, writer, row, error),
                 cancelled=stopped,
@@ -518,14 +521,13 @@ class _Engine:
             limits.append(ContextLimit(request.context_limit, "user"))
         return min(limits, key=lambda limit: limit.tokens)
 
-    def _make_room(self, conversation: Conversation, request: Request, prompt_tokens: int) -> None:
-        """Forget other chats where this one will need their memory, before it is computed."""
-        from engine.memory import LEAST_CONTEXT, memory_available, memory_needed
+    def _make_room(self, conversation: Conversation, tokens: int, kv_bits: int | None) -> None:
+        """Forget other chats where this one, which may come to hold `tokens`, will need their memory, before it is
+        computed."""
+        from engine.memory import memory_available, memory_needed
 
         assert self._model is not None
-        reply = LEAST_CONTEXT if request.max_tokens < 0 else request.max_tokens
-        tokens = min(prompt_tokens + reply, self._limit(request).tokens)
-        need = memory_needed(self._model.capability, self._device, tokens, request.kv_bits)
+        need = memory_needed(self._model.capability, self._device, tokens, kv_bits)
         growth = max(need.chat - conversation.nbytes, 0)
         has = memory_available(self._device) - self._schedule.nbytes
         self._conversations.trim(has - (need.total - need.chat) - growth, self._schedule.chats)

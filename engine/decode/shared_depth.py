@@ -11,13 +11,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from engine.decode.depth import WORTH
 from engine.decode.estimates import Acceptance, Costs, tokens_per_round
 from engine.types import MAX_DEPTH
 
 REACHED = 0.2
 """How likely a draft has to be reached and accepted for a reply to make it where others draft as deep anyway."""
-WORTH = 1.02
-"""How much faster than plain decoding a depth has to look to be used."""
 FIRST_GAP, LAST_GAP = 8, 64
 """Rounds until another depth than the one in use is tried again: at first, and after several in vain."""
 TRY_ROUNDS = 3
