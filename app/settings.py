@@ -1,7 +1,8 @@
 """What the user chose and what the window remembers: each setting declared once, kept as one JSON file.
 
-The file is replaced as a whole, so it is either the old or the new one. What it holds that cannot be understood
-falls back to the default of that one setting; what it holds that is not known here is dropped.
+The file is replaced as a whole, so it is either the old or the new one. What it holds that cannot be understood falls
+back to the default of that one setting, is told of once, and is kept aside in the same file; what is not known here
+(a later version's) stays where it is. A file that cannot be read at all is moved aside. Nothing of it is lost.
 """
 
 from __future__ import annotations
@@ -9,18 +10,23 @@ from __future__ import annotations
 import json
 import logging
 import math
-import os
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
-from app.theme import APPEARANCES, TEXT_SCALES, Appearance
-from engine.types import MAX_DEPTH, Capability, MtpWish, Overflow
+from app.setting import KIND, Choice, Each, Number, Setting, SettingError, Switch, Text, Value, declared
+from app.theme import TEXT_SCALES, Appearance
+from engine.types import MAX_DEPTH, Capability, MtpWish, Overflow, Override, Sampling, SamplingChoice
+from engine.whole_file import write_whole
 
 log = logging.getLogger(__name__)
 
 GUIDE = "guide"
 RECENT_MODELS = 6
+ASIDE = "set_aside"
+"""Where the file keeps values that could not be used."""
+GB = 1_000_000_000
 
 
 @dataclass(frozen=True)
@@ -32,95 +38,295 @@ class KeptWish:
     identity: str
 
 
+@dataclass(frozen=True)
+class Preset:
+    """Instructions and sampling under a name, to be given to a chat as a whole."""
+
+    name: str
+    instructions: str = ""
+    sampling: SamplingChoice = SamplingChoice()
+
+
+# ---------------------------------------------------------------- values made of others
+
+
+def _limit(value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise SettingError("a whole number of tokens")
+    return value
+
+
+def _wish(value: object) -> KeptWish:
+    if not isinstance(value, dict) or value.get("override") not in ("auto", "on", "off"):
+        raise SettingError("a wish")
+    depth = value.get("depth")
+    usable = isinstance(depth, int) and not isinstance(depth, bool) and 1 <= depth <= MAX_DEPTH
+    return KeptWish(value["override"], depth if usable else None, str(value.get("identity", "")))
+
+
+def _sampling(value: object) -> SamplingChoice:
+    """Numbers by the names of sampling settings. Their ranges are the engine's, which refuses what lies beyond."""
+    if not isinstance(value, dict):
+        raise SettingError("sampling settings")
+    neutral, known = Sampling(), {}
+    for name, number in value.items():
+        default = getattr(neutral, name, None)
+        is_number = isinstance(number, int | float) and not isinstance(number, bool) and math.isfinite(number)
+        if isinstance(default, int | float) and is_number:
+            known[name] = type(default)(number)
+    return SamplingChoice(**known)  # type: ignore[arg-type]
+
+
+def _preset(value: object) -> Preset:
+    if not isinstance(value, dict) or not isinstance(value.get("name"), str) or not value["name"].strip():
+        raise SettingError("a preset with a name")
+    instructions = value.get("instructions", "")
+    return Preset(
+        value["name"], instructions if isinstance(instructions, str) else "", _sampling(value.get("sampling", {}))
+    )
+
+
+def _written(value: Any) -> Any:
+    """The value as JSON has it; of sampling only what was set."""
+    if isinstance(value, SamplingChoice):
+        return {name: number for name, number in asdict(value).items() if number is not None}
+    if isinstance(value, Preset):
+        return {"name": value.name, "instructions": value.instructions, "sampling": _written(value.sampling)}
+    if isinstance(value, KeptWish):
+        return asdict(value)
+    if isinstance(value, dict):
+        return {name: _written(entry) for name, entry in value.items()}
+    if isinstance(value, list):
+        return [_written(entry) for entry in value]
+    return value
+
+
+# ---------------------------------------------------------------- the table
+
+
 @dataclass
 class Settings:
-    """All settings. Change a field, then `save`."""
+    """All settings. `set` changes one, saves it, and tells whoever listens; what a window remembers by itself is
+    changed in place and saved with `save`."""
 
-    appearance: Appearance = "system"
-    text_scale: float = 1.0
-    geometry: str = ""
-    """Size and place of the window, as Qt saves them, in base64."""
-    sidebar: bool = True
-    inspector: bool = True
-    last_model: str = GUIDE
-    recent_models: list[str] = field(default_factory=list)
-    """Folders, the latest first."""
-    wishes: dict[str, KeptWish] = field(default_factory=dict)
+    appearance: Appearance = declared(
+        Choice(
+            page="General",
+            label="Appearance",
+            choices=(("System", "system"), ("Light", "light"), ("Dark", "dark")),
+        ),
+        "system",
+    )
+    text_scale: float = declared(
+        Number(
+            page="General",
+            label="Text size, %",
+            hint="Of conversation, code and input.",
+            low=TEXT_SCALES[0],
+            high=TEXT_SCALES[-1],
+            whole=False,
+            unit=0.01,
+        ),
+        1.0,
+    )
+    notify: bool = declared(
+        Switch(
+            page="General",
+            label="Say when a long reply is finished",
+            hint="A notification, while another app is in front.",
+        ),
+        True,
+    )
+    instructions: str = declared(
+        Text(
+            page="Chat",
+            label="Instructions for new chats",
+            hint="The model reads this before your first message. Each chat can change its own.",
+        ),
+        "",
+    )
+    overflow: Overflow = declared(
+        Choice(
+            page="Chat",
+            label="When a chat is full",
+            hint="Leave out: the model no longer reads the oldest turns, and each reply says so. "
+            "Ask: nothing is left out unasked.",
+            choices=(("Ask", "refuse"), ("Leave out oldest", "roll")),
+        ),
+        "refuse",
+    )
+    load_at_start: bool = declared(
+        Switch(
+            page="Models",
+            label="Load the last model at the start",
+            hint="Otherwise it is loaded when you send the first message.",
+        ),
+        True,
+    )
+    unload_after: int | None = declared(
+        Number(
+            page="Models",
+            label="Free the model when unused for, minutes",
+            hint="It comes back by itself when you send a message.",
+            low=1,
+            high=10_000,
+            empty="never",
+        ),
+        None,
+    )
+    chat_memory: int | None = declared(
+        Number(
+            page="Models",
+            label="Memory for recent chats, GB",
+            hint="What was read of recent chats stays in memory, so that the next reply starts at once.",
+            low=0,
+            high=1000 * GB,
+            empty="automatic",
+            unit=GB,
+        ),
+        None,
+    )
+    override: Override = declared(
+        Choice(
+            page="Speed",
+            label="Reading ahead, for models you have not decided about",
+            hint="Auto reads ahead where that pays on this computer. What you choose for a model in the Speed tab "
+            "holds for that model.",
+            choices=(("Auto", "auto"), ("On", "on"), ("Off", "off")),
+        ),
+        "auto",
+    )
+
+    # What belongs to one model or one preset, and what the window remembers.
+    sampling: SamplingChoice = declared(Value(entry=_sampling), SamplingChoice())
+    """For every chat, where neither the chat nor its model has a value of its own."""
+    model_sampling: dict[str, SamplingChoice] = declared(Each(entry=_sampling), {})
+    """Model path -> sampling for its chats."""
+    presets: list[Preset] = declared(Each(entry=_preset, mapping=False), [])
+    wishes: dict[str, KeptWish] = declared(Each(entry=_wish), {})
     """Model path -> MTP override."""
-    thinking: dict[str, bool] = field(default_factory=dict)
+    thinking: dict[str, bool] = declared(Each(entry=Switch().take), {})
     """Model path -> whether it is to think before it answers, where that was chosen."""
-
-    chat_memory: int | None = None
-    """Bytes that recent chats may keep in memory; None lets the engine choose."""
-    context_limits: dict[str, int] = field(default_factory=dict)
+    context_limits: dict[str, int] = declared(Each(entry=_limit), {})
     """Model path -> most tokens of a chat."""
-    overflow: Overflow = "refuse"
-    """What happens to a chat that is longer than its context."""
+    last_model: str = declared(Text(), GUIDE)
+    recent_models: list[str] = declared(Each(entry=Text().take, mapping=False, most=RECENT_MODELS), [])
+    """Folders, the latest first."""
+    geometry: str = declared(Text(), "")
+    """Size and place of the window, as Qt saves them, in base64."""
+    sidebar: bool = declared(Switch(), True)
+    inspector: bool = declared(Switch(), True)
+
+    path: Path | None = field(default=None, compare=False)
+    """The file, None to keep everything in memory alone."""
+    trouble: str = field(default="", compare=False)
+    """What is wrong with the file, for people; empty while all is well."""
 
     def __post_init__(self) -> None:
-        self.path: Path | None = None
+        self._aside: dict[str, Any] = {}
+        self._unknown: dict[str, Any] = {}
+        self._listeners: list[Callable[[str], None]] = []
+
+    # ------------------------------------------------------------ the file
 
     @classmethod
     def load(cls, path: Path) -> Settings:
-        """Read the file at `path`; a missing or damaged one gives the defaults."""
-        settings = cls()
-        settings.path = path
+        """Read the file at `path`; a missing or damaged one gives the defaults, and `trouble` tells of damage."""
+        settings = cls(path=path)
         try:
             data = json.loads(path.read_text(encoding="utf-8"))
+            if not isinstance(data, dict):
+                raise ValueError("not a table of settings")
         except FileNotFoundError:
             return settings
         except (OSError, ValueError, RecursionError) as error:
-            log.warning("settings at %s cannot be read: %s", path, error)
+            log.warning("settings cannot be read: %s", type(error).__name__)
+            settings._set_file_aside()
             return settings
-        if isinstance(data, dict):
-            settings._take(data)
+        settings._take(data)
         return settings
 
+    def _set_file_aside(self) -> None:
+        assert self.path is not None
+        aside = self.path.with_suffix(".damaged.json")
+        try:
+            self.path.replace(aside)
+        except OSError:
+            self.trouble = "The settings cannot be read, so the usual ones hold. The file stays as it is."
+            self.path = None
+            return
+        self.trouble = (
+            f"The settings could not be read, so the usual ones hold. The old file is kept as “{aside.name}”."
+        )
+
     def _take(self, data: dict[str, Any]) -> None:
-        if data.get("appearance") in APPEARANCES:
-            self.appearance = data["appearance"]
-        scale = data.get("text_scale")
-        if isinstance(scale, int | float) and not isinstance(scale, bool) and math.isfinite(scale):
-            self.text_scale = min(max(float(scale), TEXT_SCALES[0]), TEXT_SCALES[-1])
-        for name in ("geometry", "last_model"):
-            if isinstance(data.get(name), str):
-                setattr(self, name, data[name])
-        for name in ("sidebar", "inspector"):
-            if isinstance(data.get(name), bool):
-                setattr(self, name, data[name])
-        recent = data.get("recent_models")
-        if isinstance(recent, list):
-            self.recent_models = [entry for entry in recent if isinstance(entry, str)][:RECENT_MODELS]
-        wishes = data.get("wishes")
-        if isinstance(wishes, dict):
-            self.wishes = {path: wish for path, entry in wishes.items() if (wish := _kept_wish(entry))}
-        if _is_whole(data.get("chat_memory")):
-            self.chat_memory = data["chat_memory"]
-        limits = data.get("context_limits")
-        if isinstance(limits, dict):
-            self.context_limits = {path: limit for path, limit in limits.items() if _is_whole(limit) and limit}
-        if data.get("overflow") in get_args(Overflow):
-            self.overflow = data["overflow"]
-        thinking = data.get("thinking")
-        if isinstance(thinking, dict):
-            self.thinking = {path: chosen for path, chosen in thinking.items() if isinstance(chosen, bool)}
+        aside = data.pop(ASIDE, {})
+        self._aside = dict(aside) if isinstance(aside, dict) else {}
+        refused = []
+        for name, kind in TABLE.items():
+            if name not in data:
+                continue
+            value = data.pop(name)
+            try:
+                taken = kind.take(value)
+            except SettingError as words:
+                self._aside[name] = value
+                refused.append(f"“{kind.label or name}” has to be {words}")
+                continue
+            setattr(self, name, taken)
+            if isinstance(kind, Each) and len(taken) < len(value) and not kind.most:
+                self._aside[name] = value
+                refused.append(f"a part of “{kind.label or name}” is none")
+        self._unknown = data
+        if refused:
+            self.trouble = (
+                f"Not all settings could be used: {', '.join(refused)}. The usual value holds, and the old one is kept "
+                "in the settings file."
+            )
+            log.warning("settings not used: %s", ", ".join(self._aside))
 
     def save(self) -> bool:
-        """Write the file. False (and a line in the log) where the disk refuses; nothing is lost in memory."""
+        """Write the file. False where the disk refuses: `trouble` says so until it works; nothing is lost in memory."""
         if self.path is None:
             return True
-        data = {f.name: getattr(self, f.name) for f in fields(self)}
-        data["wishes"] = {path: asdict(wish) for path, wish in self.wishes.items()}
-        text = json.dumps(data, indent=2, ensure_ascii=False) + "\n"
-        temporary = self.path.with_name(f"{self.path.name}.{os.getpid()}.new")
+        data = {**self._unknown, **{name: _written(getattr(self, name)) for name in TABLE}}
+        if self._aside:
+            data[ASIDE] = self._aside
+        failed = "Settings could not be saved. They hold until you quit."
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            temporary.write_text(text, encoding="utf-8")
-            os.replace(temporary, self.path)
+            write_whole(self.path, data)
         except OSError as error:
-            log.error("settings cannot be saved at %s: %s", self.path, error)
+            log.error("settings cannot be saved: %s", error)
+            self._tell(failed)
             return False
+        if self.trouble == failed:
+            self._tell("")
         return True
+
+    def _tell(self, trouble: str) -> None:
+        if trouble != self.trouble:
+            self.trouble = trouble
+            self._heard("trouble")
+
+    # ------------------------------------------------------------ changes
+
+    def listen(self, heard: Callable[[str], None]) -> None:
+        """Call `heard` with the name of every setting that `set` changes, and with "trouble"."""
+        self._listeners.append(heard)
+
+    def _heard(self, name: str) -> None:
+        for heard in list(self._listeners):
+            heard(name)
+
+    def set(self, name: str, value: object) -> bool:
+        """Change one setting; whether it could be saved. Raises SettingError for a value it cannot have."""
+        taken = TABLE[name].take(_written(value))
+        if taken == getattr(self, name):
+            return True
+        setattr(self, name, taken)
+        saved = self.save()
+        self._heard(name)
+        return saved
 
     def wish(self, path: str, capability: Capability | None = None) -> MtpWish:
         """The override kept for the model at `path`, or for the same model under an earlier name."""
@@ -129,7 +335,7 @@ class Settings:
             mine = identity(capability)
             kept = next((wish for wish in self.wishes.values() if wish.identity == mine), None)
         if kept is None:
-            return MtpWish()
+            return MtpWish(self.override)
         return MtpWish(override=kept.override, depth=kept.depth)  # type: ignore[arg-type]
 
     def keep_wish(self, path: str, capability: Capability, wish: MtpWish) -> None:
@@ -143,19 +349,11 @@ class Settings:
             self.recent_models = [path, *rest][:RECENT_MODELS]
 
 
-def _is_whole(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+TABLE: dict[str, Setting] = {f.name: f.metadata[KIND] for f in fields(Settings) if KIND in f.metadata}
+"""Every setting by its name, in the order of the settings window."""
 
 
 def identity(capability: Capability) -> str:
     """What stays the same when a model's folder is renamed."""
     parts = (capability.model_type, capability.parameters, capability.bytes, capability.quantisation)
     return ":".join(str(part) for part in parts)
-
-
-def _kept_wish(entry: object) -> KeptWish | None:
-    if not isinstance(entry, dict) or entry.get("override") not in ("auto", "on", "off"):
-        return None
-    depth = entry.get("depth")
-    usable = isinstance(depth, int) and not isinstance(depth, bool) and 1 <= depth <= MAX_DEPTH
-    return KeptWish(entry["override"], depth if usable else None, str(entry.get("identity", "")))

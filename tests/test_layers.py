@@ -101,7 +101,7 @@ RULES = [
         inside=("app",),
         outside=("app.bridge", "app.main", "app.__main__"),
         forbids=("engine",),
-        allows=("engine.types", "engine.errors", "engine.parts", "engine.tool_calls"),
+        allows=("engine.types", "engine.errors", "engine.parts", "engine.tool_calls", "engine.whole_file"),
     ),
     Rule(
         "the entry hands over to the command line and knows no more of the engine",

@@ -1,14 +1,15 @@
 """What is remembered over a restart."""
 
 import json
+import math
 from pathlib import Path
 
 import pytest
 
 from app import paths
-from app.settings import GUIDE, RECENT_MODELS, Settings
-from app.theme import TEXT_SCALES
-from engine.types import MtpWish
+from app.setting import SettingError
+from app.settings import GUIDE, RECENT_MODELS, TABLE, Preset, Settings
+from engine.types import MtpWish, SamplingChoice
 from tests.app.scripted_worker import capability
 
 A, B = capability(), capability(parameters=9_000_000_000, bytes=5_600_000_000)
@@ -39,10 +40,15 @@ def test_nothing_there_gives_the_defaults(file: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "null", '"text"', "\x00", "[" * 100_000])
-def test_a_damaged_file_gives_the_defaults(file: Path, text: str) -> None:
+def test_a_damaged_file_gives_the_defaults_and_is_kept_aside(file: Path, text: str) -> None:
     file.parent.mkdir()
     file.write_text(text)
-    assert Settings.load(file) == Settings()
+    settings = Settings.load(file)
+    assert settings == Settings()
+    assert "settings.damaged.json" in settings.trouble
+    assert settings.save()
+    assert file.with_name("settings.damaged.json").read_text() == text
+    assert Settings.load(file).trouble == "", "told of once"
 
 
 @pytest.mark.parametrize(
@@ -53,6 +59,13 @@ def test_a_damaged_file_gives_the_defaults(file: Path, text: str) -> None:
         ("text_scale", True),
         ("text_scale", float("inf")),
         ("text_scale", float("nan")),
+        ("text_scale", 1e9),
+        ("text_scale", -1),
+        ("unload_after", 2.5),
+        ("sampling", "hot"),
+        ("presets", {"name": "x"}),
+        ("presets", [{"name": " "}, 3]),
+        ("instructions", None),
         ("sidebar", 1),
         ("recent_models", "x"),
         ("wishes", {"/a": {"override": "sometimes"}}),
@@ -63,20 +76,85 @@ def test_a_damaged_file_gives_the_defaults(file: Path, text: str) -> None:
         ("overflow", "explode"),
         ("context_limits", {"/a": 0, "/b": True, "/c": "all"}),
         ("context_limits", [1]),
-        ("unknown", 1),
     ],
 )
-def test_one_bad_value_costs_that_setting_alone(file: Path, name: str, value: object) -> None:
+def test_se05_one_bad_value_costs_that_setting_alone_is_told_of_once_and_kept_aside(
+    file: Path, name: str, value: object
+) -> None:
     file.parent.mkdir()
     file.write_text(json.dumps({"last_model": "/models/a", name: value}))
-    assert Settings.load(file) == Settings(last_model="/models/a")
+    settings = Settings.load(file)
+    assert settings == Settings(last_model="/models/a")
+    label = TABLE[name].label or name
+    assert label in settings.trouble
+    assert settings.save()
+    again = Settings.load(file)
+    assert again.trouble == ""
+    again.save()
+    kept = json.loads(file.read_text())["set_aside"]
+    assert kept == {name: value} or (kept.keys() == {name} and math.isnan(kept[name]))
 
 
-@pytest.mark.parametrize(("kept", "used"), [(1e9, TEXT_SCALES[-1]), (-1, TEXT_SCALES[0])])
-def test_a_text_size_out_of_range_is_brought_into_it(file: Path, kept: float, used: float) -> None:
+def test_se05_what_a_later_version_knows_survives_a_save(file: Path) -> None:
     file.parent.mkdir()
-    file.write_text(json.dumps({"text_scale": kept}))
-    assert Settings.load(file).text_scale == used
+    file.write_text(json.dumps({"appearance": "dark", "hologram": {"depth": 3}}))
+    settings = Settings.load(file)
+    assert settings.trouble == ""
+    settings.set("appearance", "light")
+    assert json.loads(file.read_text())["hologram"] == {"depth": 3}
+
+
+def test_a_part_that_cannot_be_used_costs_that_part_alone(file: Path) -> None:
+    file.parent.mkdir()
+    kept = {"/a": 4096, "/b": "all"}
+    file.write_text(json.dumps({"context_limits": kept}))
+    settings = Settings.load(file)
+    assert settings.context_limits == {"/a": 4096}
+    assert "context_limits" in settings.trouble
+    settings.save()
+    assert json.loads(file.read_text())["set_aside"] == {"context_limits": kept}
+
+
+def test_se05_presets_come_back_with_the_fields_they_set_and_no_others(file: Path) -> None:
+    preset = Preset("Terse", "Answer in one line.", SamplingChoice(temperature=0.2, top_k=40))
+    settings = Settings.load(file)
+    settings.set("presets", [preset])
+    assert Settings.load(file).presets == [preset]
+    assert Settings.load(file).presets[0].sampling.top_p is None
+
+
+def test_a_change_is_checked_saved_and_told(file: Path) -> None:
+    settings = Settings.load(file)
+    heard: list[str] = []
+    settings.listen(heard.append)
+    assert settings.set("unload_after", 10)
+    assert settings.set("unload_after", 10)
+    with pytest.raises(SettingError, match="from 1 to 10000"):
+        settings.set("unload_after", 0)
+    assert heard == ["unload_after"]
+    assert Settings.load(file).unload_after == 10
+
+
+def test_se05_a_failed_save_stays_visible_until_one_succeeds(tmp_path: Path) -> None:
+    blocked = tmp_path / "a file where the folder should be"
+    blocked.write_text("")
+    settings = Settings(path=blocked / "settings.json")
+    heard: list[str] = []
+    settings.listen(heard.append)
+    assert not settings.set("appearance", "dark")
+    assert settings.appearance == "dark"
+    assert "could not be saved" in settings.trouble
+    blocked.unlink()
+    assert settings.save()
+    assert settings.trouble == ""
+    assert heard == ["trouble", "appearance", "trouble"]
+
+
+def test_every_setting_takes_its_own_default() -> None:
+    settings = Settings()
+    for name in TABLE:
+        settings.set(name, getattr(settings, name))
+    assert settings == Settings()
 
 
 def test_dp08_the_override_is_kept_for_each_model(file: Path) -> None:
@@ -104,7 +182,7 @@ def test_the_file_is_the_old_or_the_new_one(file: Path, monkeypatch: pytest.Monk
     def full_disk(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(Path, "write_text", full_disk)
+    monkeypatch.setattr(json, "dump", full_disk)
     settings.appearance = "dark"
     assert not settings.save()
     assert file.read_text() == before
