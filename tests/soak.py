@@ -38,6 +38,7 @@ from engine.decode.sample import NOTHING, Chooser, Noise
 from engine.decode.state import StateCache
 from engine.decode.verify import first_difference
 from engine.policy import decide
+from engine.service import Service
 from engine.types import (
     Failed,
     Finished,
@@ -51,7 +52,6 @@ from engine.types import (
     SamplingChoice,
     TextDelta,
 )
-from engine.worker import _Engine
 from engine.writing import ReplyWriter, blank_conversation
 from tests import checkpoints, families
 
@@ -112,7 +112,7 @@ class Soak:
         self.events: list[Any] = []
         self.stopped: set[int] = set()
         self._stop_at: tuple[type, int] | None = None
-        self.engine = _Engine(self._emit, self.stopped, lambda: False)
+        self.engine = Service(self._emit, self.stopped, lambda: False)
         self.engine.load(str(folder), None, None if draft is None else str(draft))
         assert isinstance(self.events[-1], Loaded), self.events[-1]
         assert self.engine._model is not None

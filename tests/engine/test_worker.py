@@ -554,10 +554,16 @@ def test_what_is_not_a_number_ends_a_reply_and_the_next_one_is_a_cold_runs(
 def test_several_chats_are_written_at_once_and_each_says_what_it_says_alone(worker: Worker, model: Path) -> None:
     loaded(worker, model)
     wishes = [MtpWish("on", 2), MtpWish("off"), MtpWish("on", 3)]
-    alone = [write(worker, request(i, f"neji toro {i}", f"alone {i}", mtp=wish)) for i, wish in enumerate(wishes)]
+
+    def asked(number: int, beside: str) -> Request:
+        """Long enough that even on a busy computer the last one joins before the first has ended."""
+        place = number % 10
+        return request(number, f"neji toro {place}", f"{beside} {place}", mtp=wishes[place], max_tokens=100)
+
+    alone = [write(worker, asked(i, "alone")) for i in range(3)]
     worker.look_at("beside 1")
-    for i, wish in enumerate(wishes):
-        worker.generate(request(10 + i, f"neji toro {i}", f"beside {i}", mtp=wish))
+    for i in range(3):
+        worker.generate(asked(10 + i, "beside"))
     events: list[Event] = []
     while len([event for event in events if isinstance(event, Finished)]) < 3:
         events += until(worker, Finished, Failed)
