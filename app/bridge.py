@@ -15,6 +15,7 @@ Events of a reply that is no longer the current one are dropped, so nothing late
 
 from __future__ import annotations
 
+import itertools
 import logging
 import time
 from collections.abc import Callable, Sequence
@@ -119,6 +120,7 @@ class Bridge(QObject):
         self._make_worker = make_worker
         self._worker: WorkerLike | None = None
         self._state = State.IDLE
+        self._ids = itertools.count(1)
         self._request: int | None = None
         self._job: int | None = None
         self._loading: str | None = None
@@ -143,6 +145,10 @@ class Bridge(QObject):
         return self._request is not None
 
     # ------------------------------------------------------------ commands
+
+    def new_id(self) -> int:
+        """An id for a request that no other has."""
+        return next(self._ids)
 
     def start(self) -> None:
         """Start the worker, or a new one after the last was lost."""

@@ -54,7 +54,7 @@ def build(settings: Settings, bridge: Bridge, store: Store | None = None) -> Win
     if not settings.geometry:
         window.fit(window.screen().availableSize())
     window.painted.connect(bridge.start)
-    window.painted.connect(lambda: session.use_model(session.model_path))
+    window.painted.connect(lambda: session.use_model(session.model.path))
     window.closed.connect(bridge.shutdown)
     window.closed.connect(session.close)
     return window

@@ -134,24 +134,24 @@ class ChatView(QWidget):
         self.empty.chosen.connect(lambda prompt: session.send(prompt))
         self.composer.sent.connect(self._send)
         self.composer.stopped.connect(session.stop)
-        self.composer.thinking.chosen.connect(session.set_thinking)
+        self.composer.thinking.chosen.connect(session.model.set_thinking)
         self.composer.edit_wanted.connect(self.edit_last)
         self.composer.edit_given_up.connect(self._give_up_edit)
         self.composer.changed.connect(self._keep_draft)
-        session.turn_added.connect(self._on_turn_added)
-        session.text_added.connect(self._on_text)
-        session.answer_ended.connect(self._on_answer_ended)
+        session.replies.turn_added.connect(self._on_turn_added)
+        session.replies.text_added.connect(self._on_text)
+        session.replies.answer_ended.connect(self._on_answer_ended)
         session.turns_changed.connect(self._on_turns_changed)
         session.current_changed.connect(self._on_current_changed)
-        session.question_returned.connect(self._on_question_returned)
+        session.replies.question_returned.connect(self._on_question_returned)
         session.load_failed.connect(self._on_load_failed)
         session.state_changed.connect(self.refresh)
-        session.model_changed.connect(self.refresh)
-        session.model_changed.connect(self._show_failure)
-        session.model_changed.connect(self._refresh_thinking)
-        session.thinking_changed.connect(self._refresh_thinking)
-        session.speed_changed.connect(self._refresh_meter)
-        session.room_changed.connect(self._refresh_meter)
+        session.model.changed.connect(self.refresh)
+        session.model.changed.connect(self._show_failure)
+        session.model.changed.connect(self._refresh_thinking)
+        session.model.thinking_changed.connect(self._refresh_thinking)
+        session.replies.speed_changed.connect(self._refresh_meter)
+        session.model.room_changed.connect(self._refresh_meter)
         session.message_wanted.connect(self._on_message_wanted)
         session.removed.connect(self._offer_undo)
         session.notice.connect(self.show_notice)
@@ -383,12 +383,12 @@ class ChatView(QWidget):
             self._column.removeWidget(self._failure)
             self._failure.deleteLater()
             self._failure = None
-        if self._session.info is not None:
+        if self._session.model.info is not None:
             self._failures.clear()
         error = self._failures.get(self._session.current)
         if error is None:
             return
-        has_guide_left = self._session.model_path != GUIDE
+        has_guide_left = self._session.model.path != GUIDE
         self._failure = FailureCard(error, "Use Guide" if has_guide_left else "Try again")
         self._failure.action_requested.connect(self._recover)
         self._column.insertWidget(0, self._failure)
@@ -439,7 +439,7 @@ class ChatView(QWidget):
     def edit(self, turn: Turn) -> None:
         """Bring a question back into the composer; sending makes it a new version, and what followed stays with the
         old one."""
-        if self._session.busy:
+        if self._session.replies.busy:
             return
         self._editing = turn
         self.composer.show_text(turn.question)
@@ -505,12 +505,12 @@ class ChatView(QWidget):
 
     def refresh(self) -> None:
         """Status line, Send or Stop, context meter."""
-        writing, state = self._session.writing, self._session.state
+        writing, state = self._session.replies.writing, self._session.state
         if self._notice_is_hint and writing is None:
             self._notice, self._notice_is_hint = "", False
         self.composer.show_stop(writing is not None, stopping=state == State.STOPPING)
-        has_model = self._session.info is not None or state == State.LOADING
-        self.composer.show_placeholder(f"Message {self._session.model_title}" if has_model else "Message")
+        has_model = self._session.model.info is not None or state == State.LOADING
+        self.composer.show_placeholder(f"Message {self._session.model.title}" if has_model else "Message")
         self._refresh_meter()
         if self._notice:
             self.status.show_status(self._notice, action=self._notice_action)
@@ -522,7 +522,7 @@ class ChatView(QWidget):
 
     def _refresh_status(self) -> None:
         session = self._session
-        writing, state = session.writing, session.state
+        writing, state = session.replies.writing, session.state
         key = "esc to stop" if writing is not None else ""
         if writing is not None and not self._shows(writing.chat):
             self.status.show_status(f"Writing in “{writing.chat.title}”", key, dot="accent")
@@ -539,32 +539,32 @@ class ChatView(QWidget):
             self.status.show_status(words, key, dot="accent" if ahead else "text3")
         elif state == State.STOPPING:
             self.status.show_status("Stopping…", dot="text3")
-        elif session.info is None and session.bridge.state == State.IDLE and session.loading is None:
+        elif session.model.info is None and session.bridge.state == State.IDLE and session.model.loading is None:
             self.status.show_status("No model is loaded. Choose one above, or send to try again.")
         else:
             self.status.show_status("")
 
     def _loading_words(self) -> str:
-        progress = self._session.loading
-        words = f"Loading {self._session.model_title}…"
+        progress = self._session.model.loading
+        words = f"Loading {self._session.model.title}…"
         return f"{words} {progress.fraction * 100:.0f} %" if progress and progress.fraction > 0 else words
 
     def _prefill_words(self) -> str:
-        progress = self._session.writing.prefill if self._session.writing else None
+        progress = self._session.replies.writing.prefill if self._session.replies.writing else None
         words = "Reading your message…"
         if progress is None or not 0 < progress.done < progress.total:
             return words
         return f"{words} {progress.done / progress.total * 100:.0f} %"
 
     def _refresh_thinking(self) -> None:
-        info = self._session.info
-        self.composer.thinking.show_choice(self._session.thinking, info is not None and info.always_thinks)
+        info = self._session.model.info
+        self.composer.thinking.show_choice(self._session.model.thinking, info is not None and info.always_thinks)
 
     def _refresh_meter(self) -> None:
-        info = self._session.info
+        info = self._session.model.info
         limit = info.capability.context if info is not None else None
-        if limit is not None and self._session.context_limit is not None:
-            limit = min(limit, self._session.context_limit)
+        if limit is not None and self._session.model.context_limit is not None:
+            limit = min(limit, self._session.model.context_limit)
         self.composer.meter.show_use(self._session.current.used_tokens, limit)
 
     # ------------------------------------------------------------ layout

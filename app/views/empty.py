@@ -76,14 +76,14 @@ class EmptyChat(QWidget):
         layout.addSpacing(16)
         layout.addWidget(self.model)
         layout.addStretch(4)
-        session.model_changed.connect(self.refresh)
+        session.model.changed.connect(self.refresh)
         self.refresh()
 
     def refresh(self) -> None:
         """Name the model in use."""
-        info = self._session.info
+        info = self._session.model.info
         if info is None:
-            self.model.show_text(f"Model: {self._session.model_title}. Your chats stay on this computer.")
+            self.model.show_text(f"Model: {self._session.model.title}. Your chats stay on this computer.")
             return
         capability = info.capability
         facts = [f"{in_words(capability.parameters)} parameters", as_size(capability.bytes)]

@@ -10,7 +10,8 @@ from PySide6.QtWidgets import QFrame, QHBoxLayout, QMenu, QToolButton, QVBoxLayo
 
 from app import theme
 from app.icons import icon
-from app.session import Session, model_name
+from app.model import model_name
+from app.session import Session
 from app.settings import GUIDE
 from app.views.controls import Dot, Elided, Hairline, IconButton, Label, explain, restyle
 from app.views.verdict import TOOLTIPS
@@ -46,8 +47,8 @@ class ModelPicker(QToolButton):
         self._menu.setToolTipsVisible(True)  # two folders may have one name
         self._menu.aboutToShow.connect(self._fill)
         self.setMenu(self._menu)
-        session.model_changed.connect(self.refresh)
-        session.wish_changed.connect(self.refresh)
+        session.model.changed.connect(self.refresh)
+        session.model.wish_changed.connect(self.refresh)
         theme.signals().changed.connect(self.refresh)
         self.refresh()
 
@@ -59,20 +60,20 @@ class ModelPicker(QToolButton):
 
     def refresh(self) -> None:
         """Show the model in use, that it has a head, or that it was not made for chats."""
-        info = self._session.info
-        title = self.fontMetrics().elidedText(self._session.model_title, Qt.TextElideMode.ElideMiddle, self._room)
+        info = self._session.model.info
+        title = self.fontMetrics().elidedText(self._session.model.title, Qt.TextElideMode.ElideMiddle, self._room)
         has_head = info is not None and info.capability.head is not None and info.capability.refusal is None
         is_base = info is not None and not info.has_template
         self.setText(" · ".join([title, *["MTP"] * has_head, *["base model"] * is_base]) + " ")
         self.setIcon(icon("chevron-down", "text2"))
-        self.setAccessibleName(f"Model: {self._session.model_title}. Choose another")
+        self.setAccessibleName(f"Model: {self._session.model.title}. Choose another")
         self.setToolTip("" if info is None else f"{info.path}\n{BASE_MODEL}" if is_base else info.path)
 
     def _fill(self) -> None:
         self._menu.clear()
         for path in (GUIDE, *self._session.settings.recent_models):
             action = QAction(model_name(path), self._menu)
-            if path == self._session.model_path:  # the one mark among them says which is in use
+            if path == self._session.model.path:  # the one mark among them says which is in use
                 action.setCheckable(True)
                 action.setChecked(True)
             action.setToolTip(path)
@@ -99,10 +100,10 @@ class LiveChip(QFrame):
         layout.setSpacing(6)
         layout.addWidget(self._dot)
         layout.addWidget(self._text)
-        session.speed_changed.connect(self._on_speed)
+        session.replies.speed_changed.connect(self._on_speed)
         session.bridge.ticked.connect(self._on_tick)
         session.state_changed.connect(self.refresh)
-        session.model_changed.connect(self.refresh)
+        session.model.changed.connect(self.refresh)
         self.refresh()
 
     @property
@@ -110,18 +111,18 @@ class LiveChip(QFrame):
         return self._text.text()
 
     def _on_speed(self) -> None:
-        if not self.isVisible() or not self._session.speed.live:
+        if not self.isVisible() or not self._session.model.speed.live:
             self.refresh()
 
     def _on_tick(self) -> None:
         """Count ticks, not news: of a slow model there is little news, and the number must not be old."""
         self._ticks += 1
-        if self._session.speed.live and self._ticks % NUMBERS_EVERY == 0:
+        if self._session.model.speed.live and self._ticks % NUMBERS_EVERY == 0:
             self.refresh()
 
     def refresh(self) -> None:
         """Write the numbers of the model in use; nothing is shown before there are any."""
-        log = self._session.speed
+        log = self._session.model.speed
         now, decision = log.speed_now, log.decision
         self.setVisible(now is not None)
         if now is None or decision is None:

@@ -31,12 +31,14 @@ class RoomSection(QWidget):
         super().__init__()
         self._session = session
         self.limit = NumberField(LIMIT)
-        self.limit.changed.connect(session.set_context_limit)
+        self.limit.changed.connect(session.model.set_context_limit)
         self.full = Segments([("Ask", "refuse"), ("Leave out oldest", "roll")], "When a chat is full")
-        self.full.chosen.connect(session.set_overflow)
+        self.full.chosen.connect(session.model.set_overflow)
         explain(self.full, FULL)
         self.memory = NumberField(MEMORY)
-        self.memory.changed.connect(lambda value: session.set_chat_memory(None if value is None else int(value * GB)))
+        self.memory.changed.connect(
+            lambda value: session.model.set_chat_memory(None if value is None else int(value * GB))
+        )
         self.used = Paragraph(role="small", tone="text3")
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
@@ -50,14 +52,14 @@ class RoomSection(QWidget):
         column.addWidget(self.used)
         column.addWidget(Label("When a chat is full", tone="text2"))
         column.addWidget(self.full)
-        session.model_changed.connect(self.refresh)
-        session.room_changed.connect(self.refresh)
+        session.model.changed.connect(self.refresh)
+        session.model.room_changed.connect(self.refresh)
         self.refresh()
 
     def refresh(self) -> None:
         """Show what is set for this model, and what chats hold."""
-        session, info, memory = self._session, self._session.info, self._session.chat_memory
-        self.limit.show_value(session.context_limit)
+        session, info, memory = self._session, self._session.model.info, self._session.model.chat_memory
+        self.limit.show_value(session.model.context_limit)
         self.limit.show_default("model’s own" if info is None else f"{info.capability.context:,} at most")
         budget = session.settings.chat_memory
         self.memory.show_value(None if budget is None else budget / GB)

@@ -104,7 +104,7 @@ class SamplingPanel(QWidget):
         layout.setContentsMargins(0, 0, 0, 0)
         layout.addWidget(scroll)
         session.current_changed.connect(self.refresh)
-        session.model_changed.connect(self.refresh)
+        session.model.changed.connect(self.refresh)
         self.refresh()
 
     def _add(self, column: QVBoxLayout, quantity: Quantity, keep: Callable[[object], None]) -> None:
@@ -137,7 +137,7 @@ class SamplingPanel(QWidget):
 
     def refresh(self) -> None:
         """Show the values of this chat and the defaults of this model."""
-        chat, info = self._session.current, self._session.info
+        chat, info = self._session.current, self._session.model.info
         for quantity in SAMPLING:
             field = self.fields[quantity.name]
             field.show_value(getattr(chat.sampling, quantity.name))

@@ -147,12 +147,12 @@ class SpeedPanel(QWidget):
         self.overrides.chosen.connect(self._on_override)
         self.depths.chosen.connect(self._on_depth)
         self.copy_receipt.clicked.connect(self._copy_receipt)
-        self.measure.clicked.connect(lambda: self._do_or_stop(session.measure))
+        self.measure.clicked.connect(lambda: self._do_or_stop(session.jobs.measure))
         self.check.clicked.connect(lambda: self._do_or_stop(session.check_words))
-        session.job_changed.connect(self._refresh_job)
+        session.jobs.changed.connect(self._refresh_job)
         session.state_changed.connect(self._refresh_job)
-        session.model_changed.connect(self.refresh)
-        session.wish_changed.connect(self.refresh)
+        session.model.changed.connect(self.refresh)
+        session.model.wish_changed.connect(self.refresh)
         session.current_changed.connect(self.refresh)
         session.state_changed.connect(self._refresh_why)
         session.bridge.ready.connect(self.build_plots)
@@ -221,7 +221,7 @@ class SpeedPanel(QWidget):
     def _on_tick(self) -> None:
         if not self.isVisible():
             return
-        log = self._session.speed
+        log = self._session.model.speed
         if self._drawn is None or self._drawn != (log, log.version):
             self._draw_plots(log)
         self._ticks += 1
@@ -235,7 +235,7 @@ class SpeedPanel(QWidget):
 
     def refresh(self) -> None:
         """Show everything as it is now."""
-        log = self._session.speed
+        log = self._session.model.speed
         self._refresh_why()
         self._refresh_wishes()
         self._refresh_job()
@@ -307,7 +307,7 @@ class SpeedPanel(QWidget):
 
     def _write_costs(self, shown: bool) -> None:
         """What a round takes, where MTP is off and it was measured: that is the reason, or would be."""
-        info = self._session.info
+        info = self._session.model.info
         costs = costs_of(info.evidence if info is not None else None, self._comparison) if shown else None
         self._costs.setVisible(costs is not None)
         if costs is None:
@@ -325,11 +325,11 @@ class SpeedPanel(QWidget):
     @property
     def _comparison(self) -> Comparison:
         """What drafting came to in the chat that is shown."""
-        return self._session.speed.comparison(self._session.current.id)
+        return self._session.model.speed.comparison(self._session.current.id)
 
     def _refresh_why(self) -> None:
-        running = self._session.writing.decision if self._session.writing else None
-        coming = self._session.decision
+        running = self._session.replies.writing.decision if self._session.replies.writing else None
+        coming = self._session.model.decision
         decision = self._decision = running or coming
         self.why.setVisible(decision is not None)
         self.copy_receipt.setEnabled(decision is not None)
@@ -345,19 +345,19 @@ class SpeedPanel(QWidget):
                 f"MTP on, depth {'auto' if coming.adaptive else coming.depth}" if coming.mode == "mtp" else "MTP off"
             )
             then = f"From your next message: {after}."
-        info = self._session.info
+        info = self._session.model.info
         device = info.device.name if info is not None else ""
         sentence = sentence_of(decision, self._comparison, device)
         self._override = self.why.show_decision(decision, sentence, then)
 
     def _refresh_wishes(self) -> None:
-        info, wish = self._session.info, self._session.wish
+        info, wish = self._session.model.info, self._session.model.wish
         can = info is not None and info.capability.refusal is None and info.capability.head is not None
         # What cannot be is off, whatever one wishes.
         self.overrides.choose(wish.override if can or info is None else "off")
         self.depths.choose(wish.depth)
         self.overrides.setEnabled(can)
-        decision = self._session.decision
+        decision = self._session.model.decision
         self.depths.setEnabled(can and decision is not None and decision.mode == "mtp")
         if info is not None:
             for depth in range(1, MAX_DEPTH + 1):
@@ -366,16 +366,18 @@ class SpeedPanel(QWidget):
     def _refresh_job(self) -> None:
         """The two buttons, of which the one that was pressed stops what it began, and what came of it."""
         session = self._session
-        evidence = session.info.evidence if session.info is not None else None
+        evidence = session.model.info.evidence if session.model.info is not None else None
         words = {"measure": MEASURE if evidence is None else MEASURE_AGAIN, "check": CHECK}
         for kind, button in (("measure", self.measure), ("check", self.check)):
-            running = session.job is not None and session.job.kind == kind
-            button.setText(f"Stop ({session.job.fraction:.0%})" if running and session.job else words[kind])
-            button.setEnabled(running or session.can_compare)
+            running = session.jobs.running is not None and session.jobs.running.kind == kind
+            button.setText(
+                f"Stop ({session.jobs.running.fraction:.0%})" if running and session.jobs.running else words[kind]
+            )
+            button.setEnabled(running or session.jobs.possible)
         self.measured.setText("" if evidence is None else f"Measured {day(evidence.date)}")
-        self.job_result.setVisible(bool(session.job_result))
-        if session.job_result != self.job_result.accessibleName():
-            self.job_result.show_text(session.job_result)
+        self.job_result.setVisible(bool(session.jobs.result))
+        if session.jobs.result != self.job_result.accessibleName():
+            self.job_result.show_text(session.jobs.result)
 
     # ------------------------------------------------------------ wishes
 
@@ -384,16 +386,16 @@ class SpeedPanel(QWidget):
             self._on_override(self._override)
 
     def _on_override(self, override: object) -> None:
-        self._session.set_wish(replace(self._session.wish, override=override))  # type: ignore[arg-type]
+        self._session.model.set_wish(replace(self._session.model.wish, override=override))  # type: ignore[arg-type]
 
     def _on_depth(self, depth: object) -> None:
-        self._session.set_wish(MtpWish(self._session.wish.override, depth))  # type: ignore[arg-type]
+        self._session.model.set_wish(MtpWish(self._session.model.wish.override, depth))  # type: ignore[arg-type]
 
     def _do_or_stop(self, do: Callable[[], None]) -> None:
-        if self._session.job is None:
+        if self._session.jobs.running is None:
             do()
         else:
-            self._session.stop_job()
+            self._session.jobs.stop()
 
     def _copy_receipt(self) -> None:
         decision = self._decision

@@ -227,16 +227,16 @@ class Window(QMainWindow):
     def _refresh_actions(self) -> None:
         session, actions = self.session, self.menus
         turns = session.current.turns
-        actions["stop"].setEnabled(session.busy)
-        actions["regenerate"].setEnabled(bool(turns) and not session.busy)
-        actions["edit_last"].setEnabled(bool(turns) and not session.busy)
+        actions["stop"].setEnabled(session.replies.busy)
+        actions["regenerate"].setEnabled(bool(turns) and not session.replies.busy)
+        actions["edit_last"].setEnabled(bool(turns) and not session.replies.busy)
         last = turns[-1].shown if turns else None
-        actions["continue"].setEnabled(last is not None and last.can_continue and not session.busy)
+        actions["continue"].setEnabled(last is not None and last.can_continue and not session.replies.busy)
         for name in ("export_chat", "rename_chat", "pin_chat", "delete_chat"):
             actions[name].setEnabled(bool(turns))
         actions["pin_chat"].setChecked(session.current.pinned)
         actions["export_all"].setEnabled(any(not chat.is_empty for chat in session.chats))
-        actions["export_rounds"].setEnabled(session.speed.has_rounds)
+        actions["export_rounds"].setEnabled(session.model.speed.has_rounds)
         actions["undo_delete"].setEnabled(session.can_undo)
         actions["copy_reply"].setEnabled(any(turn.shown and turn.shown.text for turn in turns))
         actions["sidebar"].setChecked(self.sidebar.isVisibleTo(self))

@@ -62,12 +62,12 @@ class TabStudio:
         info = model_info(**capability)  # type: ignore[arg-type]
         self.worker.get_ready(replace(info, device=device))
         self.bridge.tick()
-        self.session.set_wish(wish)
+        self.session.model.set_wish(wish)
 
     def write(self, speed: float, rounds: int = 300, cost: float = 1.53, share: float = 0.73, looks: int = 4) -> None:
         """A reply at about `speed` plain tokens/s: rounds of one draft that cost `cost` plain steps and of which
         `share` are accepted, with `looks` at plain decoding in between."""
-        decision = self.session.decision
+        decision = self.session.model.decision
         assert decision is not None
         self.session.send("A question")
         self.worker.begin(decided=decision)
@@ -124,21 +124,21 @@ def take_tabs(appearance: theme.Appearance, folder: Path) -> None:
     studio.write(57.1)
     studio.take("off-by-device")
     studio.begin(M2, **four_bit)
-    studio.session.measure()
+    studio.session.jobs.measure()
     found = evidence(1.69, 2.37, 3.09, accepted=24, date=date.today().isoformat())
     studio.worker.say(Measured(studio.worker.measurements[-1], found, verdict(found)))
     studio.bridge.tick()
     studio.write(57.1)
     studio.take("off-by-evidence")
     studio.begin(M4, **four_bit)
-    studio.session.measure()
+    studio.session.jobs.measure()
     studio.worker.say(MeasureProgress(studio.worker.measurements[-1], "code", 0.3))
     studio.bridge.tick()
     studio.take("measuring-this-mac")
     studio.begin(M2, MtpWish("on"), **four_bit)
     studio.write(57.1, cost=1.85, share=0.74)
     studio.take("overridden")
-    studio.session.set_wish(MtpWish())
+    studio.session.model.set_wish(MtpWish())
     studio.panel.show()
     studio.write(57.1)
     studio.take("off-after-it-was-on")

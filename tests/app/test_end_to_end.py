@@ -52,7 +52,7 @@ class Home:
         self.window.show()
 
     def _note_drawn(self) -> None:
-        self.drawn = not self.session.busy
+        self.drawn = not self.session.replies.busy
 
     def ask(self, qtbot: QtBot, text: str) -> None:
         self.drawn = False
@@ -66,7 +66,7 @@ class Home:
 
     def idle(self) -> bool:
         """Nothing is under way, and a tick has drawn it."""
-        return self.bridge.state == State.IDLE and not self.session.busy and self.drawn
+        return self.bridge.state == State.IDLE and not self.session.replies.busy and self.drawn
 
     def measured(self) -> Reply:
         answer = self.session.current.turns[-1].latest
@@ -86,20 +86,20 @@ def home(qapp: QApplication, constructed: Path) -> Iterator[Home]:
 @pytest.fixture
 def chat(home: Home, qtbot: QtBot) -> Home:
     """The app, idle, in a new chat whose replies have a limit and a pinned seed."""
-    qtbot.waitUntil(lambda: home.session.info is not None and home.idle(), timeout=PATIENCE_MS)
+    qtbot.waitUntil(lambda: home.session.model.info is not None and home.idle(), timeout=PATIENCE_MS)
     home.window.new_chat()
     home.session.current.max_tokens = 60
     home.session.current.seed = 5
-    home.session.set_wish(MtpWish())
+    home.session.model.set_wish(MtpWish())
     return home
 
 
 def test_type_return_and_the_reply_grows(chat: Home, qtbot: QtBot) -> None:
     chat.session.current.max_tokens = 600
     lengths: list[int] = []
-    chat.session.text_added.connect(lambda *_: lengths.append(len(chat.reply.source())))
+    chat.session.replies.text_added.connect(lambda *_: lengths.append(len(chat.reply.source())))
     chat.ask(qtbot, "neji toro")
-    qtbot.waitUntil(lambda: chat.session.busy, timeout=PATIENCE_MS)
+    qtbot.waitUntil(lambda: chat.session.replies.busy, timeout=PATIENCE_MS)
     qtbot.waitUntil(chat.idle, timeout=PATIENCE_MS)
     assert len(set(lengths)) >= 3, "the reply grew in steps"
     assert lengths == sorted(lengths)
@@ -109,7 +109,7 @@ def test_type_return_and_the_reply_grows(chat: Home, qtbot: QtBot) -> None:
 
 def test_the_plots_receive_points_and_the_panel_numbers(chat: Home, qtbot: QtBot) -> None:
     speed = chat.window.inspector.speed
-    chat.session.set_wish(MtpWish("on", 2))
+    chat.session.model.set_wish(MtpWish("on", 2))
     chat.session.current.max_tokens = 400
     chat.ask(qtbot, "neji toro")
     qtbot.waitUntil(chat.idle, timeout=PATIENCE_MS)
@@ -144,7 +144,7 @@ def test_the_override_switches_mtp_without_loading_again_and_changes_no_word(cha
     loads = len(chat.loaded)
     texts = {}
     for override in ("on", "off", "auto"):
-        chat.session.set_wish(MtpWish(override))  # type: ignore[arg-type]
+        chat.session.model.set_wish(MtpWish(override))  # type: ignore[arg-type]
         chat.window.new_chat()
         chat.session.current.max_tokens, chat.session.current.seed = 60, 5
         chat.ask(qtbot, "neji toro")
@@ -160,19 +160,19 @@ def test_the_override_switches_mtp_without_loading_again_and_changes_no_word(cha
 
 def test_the_speed_up_appears_once_both_ways_were_timed(chat: Home, qtbot: QtBot) -> None:
     for override in ("off", "on"):
-        chat.session.set_wish(MtpWish(override))  # type: ignore[arg-type]
+        chat.session.model.set_wish(MtpWish(override))  # type: ignore[arg-type]
         chat.ask(qtbot, "neji toro")
         qtbot.waitUntil(chat.idle, timeout=PATIENCE_MS)
     figure = chat.window.inspector.speed.figure
     assert figure.heading.text() == "Net speed-up"
-    assert figure.number.text() == f"{chat.session.speed.comparison(chat.session.current.id).speed_up:.2f}"
+    assert figure.number.text() == f"{chat.session.model.speed.comparison(chat.session.current.id).speed_up:.2f}"
 
 
 @needs_guide
 def test_guide_answers_a_prompt_of_the_empty_page(qtbot: QtBot) -> None:
     home = Home("guide")
     try:
-        qtbot.waitUntil(lambda: home.session.info is not None, timeout=PATIENCE_MS)
+        qtbot.waitUntil(lambda: home.session.model.info is not None, timeout=PATIENCE_MS)
         qtbot.mouseClick(home.window.chat.empty.buttons[0], Qt.MouseButton.LeftButton)
         qtbot.waitUntil(home.idle, timeout=PATIENCE_MS)
         assert home.measured().finish_reason == "stop"

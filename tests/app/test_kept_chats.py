@@ -350,7 +350,7 @@ def build_and_ask(settings, bridge, store):
         if time.monotonic() - began[0] > 1.8:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    session.text_added.connect(written)
+    session.replies.text_added.connect(written)
     return window
 
 main.build = build_and_ask

@@ -26,7 +26,7 @@ def test_k08_a_limit_is_kept_for_its_model_and_goes_with_every_message(house: Ho
     section.limit.editingFinished.emit()
     house.send("hello")
     assert house.worker.requests[-1].context_limit == 2000
-    assert house.settings.context_limits == {house.session.model_path: 2000}
+    assert house.settings.context_limits == {house.session.model.path: 2000}
     house.worker.reply("An answer.")
     house.tick()
     assert house.window.chat.composer.meter.words.endswith(" of 2.0k")
@@ -49,7 +49,7 @@ def test_k03_the_memory_for_chats_is_shown_and_can_be_changed(house: House) -> N
 
 
 def test_the_memory_that_was_set_holds_for_the_next_worker_too(house: House) -> None:
-    house.session.set_chat_memory(700_000_000)
+    house.session.model.set_chat_memory(700_000_000)
     house.bridge._worker = None  # it was lost
     house.bridge.start()
     assert house.worker.budgets[-1] == 700_000_000
@@ -77,7 +77,7 @@ def test_k11_a_full_chat_offers_to_leave_out_its_oldest_turns_and_goes_on(house:
     assert (asked.overflow, asked.messages[-1].content) == ("roll", "second")
     assert room(house).full.value == "roll", "it can be taken back there"
     house.send("third")
-    house.session.set_overflow("refuse")
+    house.session.model.set_overflow("refuse")
     assert Settings().overflow == "refuse"
 
 

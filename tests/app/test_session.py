@@ -10,7 +10,8 @@ from pytestqt.qtbot import QtBot
 from app.bridge import Bridge, State
 from app.chats.chat import Chat, title_of
 from app.chats.store import Store
-from app.session import Job, Session
+from app.jobs import Job
+from app.session import Session
 from app.settings import Settings
 from engine.types import (
     Checked,
@@ -42,7 +43,7 @@ class Desk:
         self.returned: list[str] = []
         self.session.notice.connect(self.notices.append)
         self.session.hint.connect(self.notices.append)
-        self.session.question_returned.connect(lambda _, text: self.returned.append(text))
+        self.session.replies.question_returned.connect(lambda _, text: self.returned.append(text))
 
     def _make(self) -> ScriptedWorker:
         self.workers.append(ScriptedWorker())
@@ -158,7 +159,7 @@ def test_a_reply_grows_and_ends(desk: Desk) -> None:
     assert (turn.latest.text, turn.latest.outcome) == ("some more", "writing")
     desk.does(lambda: desk.worker.finish("some more"))
     assert turn.latest.outcome == "done"
-    assert not desk.session.busy
+    assert not desk.session.replies.busy
 
 
 @pytest.mark.parametrize("question", ["", "  \n"])
@@ -267,7 +268,7 @@ def test_g19_an_attempt_that_comes_to_nothing_costs_nothing(desk: Desk, how: str
             desk.does(lambda: desk.worker.finish("", reason="cancelled"))
     assert turn.shown is not None
     assert turn.shown.text == "old"
-    assert not desk.session.busy
+    assert not desk.session.replies.busy
     assert desk.session.current.turns == [turn]
 
 
@@ -375,7 +376,7 @@ def test_g16_a_chat_that_is_being_written_in_can_be_deleted(desk: Desk) -> None:
     assert desk.worker.stops == [desk.worker.last_id]
     assert chat not in session.chats
     desk.does(lambda: desk.worker.finish("half", reason="cancelled"))
-    assert not session.busy
+    assert not session.replies.busy
     desk.exchange("another", "works")
     session.undo()
     assert spoken(chat) == [("hello", "half")]
@@ -391,7 +392,7 @@ def test_g16_a_chat_whose_engine_never_answers_can_be_deleted(qtbot: QtBot) -> N
     desk.bridge.tick()
     assert chat.turns[0].latest is not None
     assert chat.turns[0].latest.outcome == "failed"
-    assert not desk.session.busy
+    assert not desk.session.replies.busy
     desk.session.close()
 
 
@@ -609,7 +610,7 @@ def test_c03_stop_while_loading_gives_the_question_back(qtbot: QtBot) -> None:
     desk.session.send("early")
     desk.session.stop()
     assert desk.returned == ["early"]
-    assert not desk.session.busy
+    assert not desk.session.replies.busy
     desk.does(desk.worker.get_ready)
     assert desk.worker.requests == []
 
@@ -668,11 +669,11 @@ def test_another_model_is_loaded_after_the_reply_was_stopped(desk: Desk) -> None
 def test_dp09_the_override_holds_from_the_next_reply_and_loads_nothing(desk: Desk) -> None:
     desk.session.send("one")
     desk.does(desk.worker.begin)
-    desk.session.set_wish(MtpWish("off"))
+    desk.session.model.set_wish(MtpWish("off"))
     assert desk.worker.requests[-1].mtp == MtpWish("auto")
-    assert desk.session.writing is not None
-    assert desk.session.writing.decision is not None
-    assert desk.session.writing.decision.mode == "mtp"
+    assert desk.session.replies.writing is not None
+    assert desk.session.replies.writing.decision is not None
+    assert desk.session.replies.writing.decision.mode == "mtp"
     desk.does(lambda: desk.worker.finish("x"))
     desk.session.send("two")
     assert desk.worker.requests[-1].mtp == MtpWish("off")
@@ -682,14 +683,14 @@ def test_dp09_the_override_holds_from_the_next_reply_and_loads_nothing(desk: Des
 def test_dp08_each_model_has_its_own_override(qtbot: QtBot) -> None:
     desk = Desk(Settings())
     desk.load("a", bytes=1)
-    desk.session.set_wish(MtpWish("off"))
+    desk.session.model.set_wish(MtpWish("off"))
     desk.load("b", bytes=2)
-    assert desk.session.wish == MtpWish()
-    desk.session.set_wish(MtpWish("on", 4))
+    assert desk.session.model.wish == MtpWish()
+    desk.session.model.set_wish(MtpWish("on", 4))
     desk.load("a", bytes=1)
-    assert desk.session.wish == MtpWish("off")
+    assert desk.session.model.wish == MtpWish("off")
     desk.load("b", bytes=2)
-    assert desk.session.wish == MtpWish("on", 4)
+    assert desk.session.model.wish == MtpWish("on", 4)
 
 
 def test_t11_the_thinking_switch_holds_from_the_next_reply_and_is_kept_for_each_model(qtbot: QtBot) -> None:
@@ -699,10 +700,10 @@ def test_t11_the_thinking_switch_holds_from_the_next_reply_and_is_kept_for_each_
         desk.session.use_model(path)
         desk.worker.get_ready(replace(model_info(path=f"/models/{path}"), thinks=thinks))
         desk.bridge.tick()
-        assert desk.session.thinking is thinks
+        assert desk.session.model.thinking is thinks
         desk.exchange("q", "x")
         assert desk.worker.requests[-1].thinking is None, "the template's own choice"
-    desk.session.set_thinking(True)
+    desk.session.model.set_thinking(True)
     desk.exchange("q", "x")
     assert desk.worker.requests[-1].thinking is True
     assert settings.thinking == {"b": True}
@@ -710,7 +711,7 @@ def test_t11_the_thinking_switch_holds_from_the_next_reply_and_is_kept_for_each_
 
 def test_t11_a_model_without_the_switch_is_not_asked(desk: Desk) -> None:
     desk.session.settings.thinking["guide"] = True
-    assert desk.session.thinking is None
+    assert desk.session.model.thinking is None
     desk.exchange("q", "x")
     assert desk.worker.requests[-1].thinking is None
 
@@ -734,17 +735,17 @@ def test_t07_after_a_stop_before_the_first_word_the_next_message_is_the_only_one
 
 
 def test_the_decision_for_the_next_reply_is_known_before_it(desk: Desk) -> None:
-    assert desk.session.decision is not None
-    assert desk.session.decision.mode == "mtp"
-    desk.session.set_wish(MtpWish("off"))
-    assert desk.session.decision.mode == "plain"
+    assert desk.session.model.decision is not None
+    assert desk.session.model.decision.mode == "mtp"
+    desk.session.model.set_wish(MtpWish("off"))
+    assert desk.session.model.decision.mode == "plain"
 
 
 def test_a_model_without_a_head_writes_plain(qtbot: QtBot) -> None:
     desk = Desk()
     desk.load("plain", head=None, refusal=Refusal("missing_head_weights", "This copy has no head."))
-    assert desk.session.decision is not None
-    assert desk.session.decision.mode == "plain"
+    assert desk.session.model.decision is not None
+    assert desk.session.model.decision.mode == "plain"
 
 
 # ---------------------------------------------------------------- numbers
@@ -752,11 +753,11 @@ def test_a_model_without_a_head_writes_plain(qtbot: QtBot) -> None:
 
 def test_each_model_keeps_its_own_numbers(desk: Desk) -> None:
     desk.exchange("one", "x", rounds=30)
-    guide = desk.session.speed
+    guide = desk.session.model.speed
     assert guide.speed_now == pytest.approx(20.0, rel=0.05)
     desk.load("/other")
-    assert desk.session.speed is not guide
-    assert desk.session.speed.speed_now is None
+    assert desk.session.model.speed is not guide
+    assert desk.session.model.speed.speed_now is None
 
 
 def test_the_speed_up_is_a_chats_own_and_stays_with_its_replies(desk: Desk) -> None:
@@ -764,12 +765,12 @@ def test_the_speed_up_is_a_chats_own_and_stays_with_its_replies(desk: Desk) -> N
     desk.exchange("one", "x", rounds=30)
     desk.exchange("two", "x", mode="plain", rounds=30)
     desk.exchange("three", "x", rounds=30)
-    assert desk.session.speed.comparison(chat.id).speed_up == pytest.approx(2.0)
+    assert desk.session.model.speed.comparison(chat.id).speed_up == pytest.approx(2.0)
     answers = [turn.shown for turn in chat.turns]
     assert [answer and answer.speed_up for answer in answers] == [None, None, pytest.approx(2.0)]
     desk.session.new_chat()
     desk.exchange("elsewhere", "x", rounds=30)
-    assert desk.session.speed.comparison(desk.session.current.id).speed_up is None
+    assert desk.session.model.speed.comparison(desk.session.current.id).speed_up is None
 
 
 def test_the_context_in_use_is_what_the_model_counted(desk: Desk) -> None:
@@ -785,7 +786,7 @@ def test_settings_that_cannot_be_saved_are_told(qtbot: QtBot, monkeypatch: pytes
     desk = Desk()
     desk.load()
     monkeypatch.setattr(Settings, "save", lambda self: False)
-    desk.session.set_wish(MtpWish("off"))
+    desk.session.model.set_wish(MtpWish("off"))
     assert "could not be saved" in desk.notices[-1]
 
 
@@ -796,18 +797,18 @@ def test_a_check_writes_the_last_reply_of_the_chat_again(desk: Desk) -> None:
     desk.exchange("one", "first", rounds=5)
     desk.exchange("two", "second", rounds=5)
     asked = desk.worker.requests[-1]
-    assert desk.session.can_compare
+    assert desk.session.jobs.possible
     desk.session.check_words()
     (check,) = desk.worker.checks
     assert check.messages == asked.messages
     assert check.seed == 7, "the seed that the reply was written with"
     assert check.max_tokens == 11
-    assert not desk.session.can_compare
+    assert not desk.session.jobs.possible
     desk.does(lambda: desk.worker.say(CheckProgress(check.id, 0.4)))
-    assert desk.session.job == Job("check", 0.4)
+    assert desk.session.jobs.running == Job("check", 0.4)
     desk.does(lambda: desk.worker.say(Checked(check.id, WordCheck(True, 11, 3, 7), "Identical.")))
-    assert (desk.session.job, desk.session.job_result) == (None, "Identical.")
-    assert desk.session.can_compare
+    assert (desk.session.jobs.running, desk.session.jobs.result) == (None, "Identical.")
+    assert desk.session.jobs.possible
 
 
 def test_in_an_empty_chat_a_check_answers_a_standard_question(desk: Desk) -> None:
@@ -818,7 +819,7 @@ def test_in_an_empty_chat_a_check_answers_a_standard_question(desk: Desk) -> Non
 
 def test_a_check_waits_for_no_reply_and_a_reply_for_no_check(desk: Desk) -> None:
     desk.session.send("one")
-    assert not desk.session.can_compare
+    assert not desk.session.jobs.possible
     desk.session.check_words()
     assert desk.worker.checks == []
     desk.does(lambda: desk.worker.reply("x"))
@@ -829,45 +830,45 @@ def test_a_check_waits_for_no_reply_and_a_reply_for_no_check(desk: Desk) -> None
     desk.does(lambda: desk.worker.say(Checked(check.id, None, "The check was stopped.")))
     desk.does(lambda: desk.worker.reply("y"))
     assert desk.session.current.turns[-1].shown.text == "y"
-    assert desk.session.job is None
+    assert desk.session.jobs.running is None
 
 
 def test_a_check_that_fails_or_loses_its_worker_says_so(desk: Desk) -> None:
     desk.session.check_words()
     error = ErrorReport("x", "It broke.", next_step="Try again.")
     desk.does(lambda: desk.worker.say(Failed(desk.worker.checks[-1].id, error)))
-    assert (desk.session.job, desk.session.job_result) == (None, "It broke. Try again.")
+    assert (desk.session.jobs.running, desk.session.jobs.result) == (None, "It broke. Try again.")
     desk.session.check_words()
     desk.does(lambda: desk.worker.say(WorkerStopped(error)))
-    assert desk.session.job is None
+    assert desk.session.jobs.running is None
 
 
 def test_without_a_head_there_is_nothing_to_check(desk: Desk) -> None:
     desk.load("other", head=None, refusal=Refusal("missing_head_weights", "The head’s weights are missing."))
-    assert not desk.session.can_compare
+    assert not desk.session.jobs.possible
 
 
 def test_a_measurement_is_what_auto_goes_by_from_then_on(desk: Desk) -> None:
     told: list[object] = []
-    desk.session.wish_changed.connect(lambda: told.append(desk.session.decision))
-    assert desk.session.decision.mode == "mtp"
-    desk.session.measure()
+    desk.session.model.wish_changed.connect(lambda: told.append(desk.session.model.decision))
+    assert desk.session.model.decision.mode == "mtp"
+    desk.session.jobs.measure()
     (number,) = desk.worker.measurements
-    assert not desk.session.can_compare
+    assert not desk.session.jobs.possible
     desk.does(lambda: desk.worker.say(MeasureProgress(number, "code", 0.5)))
-    assert desk.session.job == Job("measure", 0.5)
+    assert desk.session.jobs.running == Job("measure", 0.5)
     slower = evidence(1.69, 2.37, accepted=20)
     desk.does(lambda: desk.worker.say(Measured(number, slower, "It does not pay.")))
-    assert desk.session.info.evidence == slower
-    assert (desk.session.job, desk.session.job_result) == (None, "It does not pay.")
-    assert desk.session.decision.mode == "plain"
-    assert told == [desk.session.decision]
+    assert desk.session.model.info.evidence == slower
+    assert (desk.session.jobs.running, desk.session.jobs.result) == (None, "It does not pay.")
+    assert desk.session.model.decision.mode == "plain"
+    assert told == [desk.session.model.decision]
 
 
 def test_a_measurement_that_was_stopped_changes_nothing(desk: Desk) -> None:
-    desk.session.measure()
-    desk.session.stop_job()
+    desk.session.jobs.measure()
+    desk.session.jobs.stop()
     assert desk.worker.stops == desk.worker.measurements
     desk.does(lambda: desk.worker.say(Measured(desk.worker.stops[0], None, "Stopped.")))
-    assert desk.session.info.evidence is None
-    assert desk.session.decision.mode == "mtp"
+    assert desk.session.model.info.evidence is None
+    assert desk.session.model.decision.mode == "mtp"

@@ -100,7 +100,7 @@ def test_until_plain_steps_were_timed_in_the_chat_it_says_measuring(bench: Bench
 
 def test_at_a_fixed_depth_plain_is_not_measured_and_no_speed_up_is_claimed(bench: Bench) -> None:
     bench.load()
-    bench.session.set_wish(MtpWish("on", 2))
+    bench.session.model.set_wish(MtpWish("on", 2))
     bench.exchange("mtp", depth=2)
     assert bench.panel.figure.definition.text() == "Plain was not measured in this chat"
 
@@ -238,11 +238,11 @@ def test_on_the_block_is_tinted_and_offers_to_turn_off(bench: Bench) -> None:
     assert why.property("state") == "on"
     assert why.sentence.accessibleName().startswith("On: ")
     why.action.click()
-    assert bench.session.wish == MtpWish("off")
+    assert bench.session.model.wish == MtpWish("off")
     assert why.property("state") == "off"
     assert why.action.text() == "Back to Auto"
     why.action.click()
-    assert bench.session.wish == MtpWish("auto")
+    assert bench.session.model.wish == MtpWish("auto")
 
 
 def test_off_by_the_chip_and_on_against_advice(bench: Bench) -> None:
@@ -252,7 +252,7 @@ def test_off_by_the_chip_and_on_against_advice(bench: Bench) -> None:
     assert "Apple M2 Pro is compute-bound" in why.sentence.accessibleName()
     assert why.action.text() == "Turn on anyway…"
     why.action.click()
-    assert bench.session.wish == MtpWish("on")
+    assert bench.session.model.wish == MtpWish("on")
     assert why.property("state") == "against"
     assert why.action.text() == "Back to Auto"
 
@@ -269,7 +269,7 @@ def test_a_head_that_is_not_trusted_is_off_and_can_be_turned_on_anyway(bench: Be
     assert bench.panel.overrides.isEnabled()
     assert why.action.text() == "Turn on anyway…"
     why.action.click()
-    assert bench.session.wish == MtpWish("on")
+    assert bench.session.model.wish == MtpWish("on")
     assert why.property("state") == "against"
 
 
@@ -281,18 +281,18 @@ def test_e05_without_a_head_there_is_a_reason_and_nothing_to_press(bench: Bench)
     assert not panel.overrides.isEnabled()
     assert panel.overrides.value == "off"
     assert not panel.depths.isEnabled()
-    assert bench.session.wish == MtpWish()
+    assert bench.session.model.wish == MtpWish()
 
 
 def test_segments_set_the_wish_and_show_it(qtbot: QtBot, bench: Bench) -> None:
     bench.load()
     panel = bench.panel
     qtbot.mouseClick(panel.depths.button(4), Qt.MouseButton.LeftButton)
-    assert bench.session.wish == MtpWish("auto", 4)
+    assert bench.session.model.wish == MtpWish("auto", 4)
     qtbot.mouseClick(panel.overrides.button("off"), Qt.MouseButton.LeftButton)
-    assert bench.session.wish == MtpWish("off", 4)
+    assert bench.session.model.wish == MtpWish("off", 4)
     assert not panel.depths.isEnabled()
-    bench.session.set_wish(MtpWish("on", None))
+    bench.session.model.set_wish(MtpWish("on", None))
     assert panel.overrides.value == "on"
     assert panel.depths.value is None
 
@@ -307,7 +307,7 @@ def test_dp09_a_change_in_mid_reply_says_when_it_holds(bench: Bench) -> None:
     bench.session.send("hello")
     bench.worker.begin()
     bench.bridge.tick()
-    bench.session.set_wish(MtpWish("off"))
+    bench.session.model.set_wish(MtpWish("off"))
     why = bench.panel.why
     assert why.property("state") == "on"
     assert "From your next message: MTP off." in why.sentence.accessibleName()
@@ -323,7 +323,7 @@ def test_the_receipt_is_copied_as_json(bench: Bench) -> None:
     receipt = json.loads(QGuiApplication.clipboard().text())
     assert receipt["schema"] == 1
     assert receipt["resolved"]["mode"] == "mtp"
-    bench.session.set_wish(MtpWish("off"))
+    bench.session.model.set_wish(MtpWish("off"))
     bench.panel.copy_receipt.click()
     assert json.loads(QGuiApplication.clipboard().text())["refusal"]["code"] == "disabled_by_user"
 

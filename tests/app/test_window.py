@@ -465,8 +465,8 @@ def test_st_the_chip_of_a_slow_model_is_not_behind_by_more_than_a_fifth_of_a_sec
     house.worker.write("x", tokens_per_round=1, ms=125.0, before=4)
     for _ in range(NUMBERS_EVERY):
         house.tick()
-    assert house.session.speed.speed_now is not None
-    assert house.window.header.chip.text == f"{house.session.speed.speed_now:.0f} tok/s"
+    assert house.session.model.speed.speed_now is not None
+    assert house.window.header.chip.text == f"{house.session.model.speed.speed_now:.0f} tok/s"
 
 
 def test_the_picker_names_the_model_and_offers_guide_recent_and_any_folder(house: House) -> None:
