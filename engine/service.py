@@ -236,8 +236,8 @@ class Service:
                 on_round=rounds.append,
                 cancelled=self._closing,
             )
-            timed = [stats.ms for stats in rounds[COLD_ROUNDS:] if stats.drafted == depth]
-            self._warm_rounds.setdefault(mode, []).extend((depth, ms) for ms in timed)
+            warm = [stats for stats in rounds[COLD_ROUNDS:] if stats.drafted == depth and (depth or stats.pipelined)]
+            self._warm_rounds.setdefault(mode, []).extend((depth, stats.ms) for stats in warm)
 
     def generate(self, request: Request) -> None:
         def stopped() -> bool:

@@ -22,7 +22,7 @@ from engine.types import (
 
 RECENT_MS = 2000.0
 """The rolling figures look back over this much writing time, so that a change of speed shows within 2 s."""
-WARM_UP_ROUNDS = 2
+WARM_UP_ROUNDS = 1
 """Rounds at the start of a reply whose time says nothing: buffers are found and kernels compiled in them."""
 TIMINGS = 64
 """The latest timings that are kept of rounds of one kind."""
@@ -40,7 +40,7 @@ class Comparer:
     """Compares the rounds of one conversation, written by one model, with plain ones of the same conversation.
 
     The plain ones are those that the depth policy makes to see what plain decoding takes, and those of replies without
-    drafts. Only pipelined ones count, as plain decoding's own are. What rounds with drafts take is a mean, as
+    drafts. Only pipelined ones count, in the midst of others. What rounds with drafts take is a mean, as
     they differ by what becomes of the drafts, with disturbed ones cut (`DISTURBED`); what plain ones take a median.
     """
 

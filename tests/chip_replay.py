@@ -190,8 +190,10 @@ def replay(depth: Depth, curve: Curve, trace: str, noise: Noise | None = None) -
         if lost_at_first is None and plain_rounds == GIVEN_UP and any(depths):
             lost_at_first = most_lost
         evaluated = min(accepted + 1, running)
-        depth.observe(RoundStats(running, evaluated, accepted, emitted, ms * factor(), pipelined=pipelined))
-        pipelined = running == 0 and coming == 0
+        depth.observe(
+            RoundStats(running, evaluated, accepted, emitted, ms * factor(), pipelined=pipelined and coming == 0)
+        )
+        pipelined = coming == 0
         running = depth.choose(MAX_DEPTH) if coming is None else coming
     return Replay(at, steps, most_lost, lost_at_first, extra / early, tuple(depths))
 

@@ -19,9 +19,8 @@ from typing import Protocol
 from engine.decode.estimates import TEXT_CHANGES, Acceptance, Costs, tokens_per_round
 from engine.types import MAX_DEPTH, PositionCount, RoundStats
 
-PLAIN_FIRST, PLAIN_AGAIN = 3, 2
-"""Plain rounds on end that make a measurement, for a new model and later on. The first of them is not pipelined yet
-and does not count."""
+PLAIN_ROUNDS = 3
+"""Plain rounds on end that make a measurement: only those between others count."""
 PLAIN_GAP = 32
 """Tokens until plain rounds are measured again while drafting pays; doubled each time, up to `LAST_GAP`."""
 FIRST_GAP, LAST_GAP = 32, 512
@@ -137,7 +136,7 @@ class AutoDepth:
         chosen = self._trying
         if chosen == 0:
             self._try_rounds += 1
-            if self._try_rounds >= (PLAIN_AGAIN if self.costs.samples[0] else PLAIN_FIRST):
+            if self._try_rounds >= PLAIN_ROUNDS:
                 self._end_try(widen=True)
         return min(chosen, most)
 

@@ -38,6 +38,7 @@ class Rounds:
         self._asked: list[int] = []
         """The depth that each row asked for in the running round."""
         self._pipelined = False
+        """Whether the running round was launched behind the one before it."""
         self._at = 0.0
 
     @property
@@ -75,7 +76,7 @@ class Rounds:
         ended = self._change_places()
         if self._rows:
             self._at = time.perf_counter()
-            self._launch(self._ask(), pipelined=False)
+            self._launch(self._ask())
             for row in self._rows:
                 row.hand_out()
         return ended
@@ -111,7 +112,7 @@ class Rounds:
             ended = self._take_out()
             self._let_in()
             if self._rows:
-                self._launch(self._ask() if early is None or changes else early, pipelined=False)
+                self._launch(self._ask() if early is None or changes else early)
         # Whatever is done with the tokens is done while the next round runs.
         for row, stats in told:
             row.count(stats)
@@ -138,7 +139,7 @@ class Rounds:
                 check_build_ms=running.check_build_ms,
                 wait_ms=running.wait_ms,
                 depth=self._asked[place],
-                pipelined=self._pipelined,
+                pipelined=self._pipelined and followed,
                 batch=len(self._rows),
                 padded=running.depth - verdict.drafted,
             )
@@ -148,8 +149,6 @@ class Rounds:
             if len(self._rows) == 1:
                 row.depths.observe(stats)
         if len(self._rows) > 1:
-            # Launching may wait for the device. So of plain steps in a row the first seems to take what two take, and
-            # the last next to nothing: only those between them are timings.
             self._depths.observe(len(self._rows), running.depth, ms, pipelined=self._pipelined and followed)
         return told
 
@@ -172,9 +171,9 @@ class Rounds:
             for row, depth, length in zip(self._rows, asked, self._decoder.lengths, strict=True)
         ]
 
-    def _launch(self, asked: list[int], *, pipelined: bool) -> None:
+    def _launch(self, asked: list[int]) -> None:
         assert self._decoder is not None
-        self._asked, self._pipelined = asked, pipelined
+        self._asked, self._pipelined = asked, False
         self._running = self._decoder.launch(self._drafts(asked))
 
     def _may_be_pipelined(self, running: Launched) -> bool:

@@ -22,8 +22,10 @@ class PositionCount:
 class RoundStats:
     """One round. `drafted` were proposed; `evaluated` stops at the first rejected one, since those behind it were
     never in the running; `emitted` counts tokens handed out; `ms` is wall time since the round before it ended.
-    `drafter` made the drafts, None where there were none. `depth` is how many were asked for. `pipelined`: it was
-    launched before the round ahead had been read, as in plain decoding one step follows the other.
+    `drafter` made the drafts, None where there were none. `depth` is how many were asked for. `pipelined`: it
+    was launched before the round ahead had been read, and the next one before this was, as in the midst of plain
+    decoding. Only such a plain round tells in `ms` what a plain step takes: launching may wait for the device, so that
+    of several in a row the first seems to take what two take, and the last next to nothing.
 
     Of `ms` the host waited `wait_ms` for the device to finish the round; the rest it worked itself. The device is
     asked once per round, so how long it drafted and how long it checked cannot be told apart; how long the host took

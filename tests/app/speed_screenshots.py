@@ -80,7 +80,7 @@ class TabStudio:
             drift = 0.9 * drift + chance.gauss(0.0, 0.02)
             plain_ms = 1000 / speed * (1 + drift)
             drafted = decision.mode != "plain"
-            kinds = [False, False] if number in places and drafted else [drafted]
+            kinds = [False, False, False] if number in places and drafted else [drafted]
             for place, drafts in enumerate(kinds):
                 hit = drafts and chance.random() < share
                 ms = plain_ms * (cost if drafts else 1.0)

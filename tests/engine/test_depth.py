@@ -37,9 +37,10 @@ class Chat:
         ms = self.costs[running]
         self.tokens += accepted + 1
         self.ms += ms
-        stats = RoundStats(running, min(accepted + 1, running), accepted, accepted + 1, ms, pipelined=self._pipelined)
+        pipelined = self._pipelined and self._coming == 0
+        stats = RoundStats(running, min(accepted + 1, running), accepted, accepted + 1, ms, pipelined=pipelined)
         self.depth.observe(stats)
-        self._pipelined = running == 0 and self._coming == 0
+        self._pipelined = self._coming == 0
         return running
 
     def rounds(self, count: int, acceptance: float) -> list[int]:
@@ -148,7 +149,7 @@ def test_plain_rounds_are_measured_again_while_drafts_pay() -> None:
     chat.rounds(20, 0.9)
     used = chat.rounds(300, 0.9)
     assert 2 <= used.count(0) <= 16
-    assert "00" in "".join(map(str, used))  # two on end, since only a pipelined one tells
+    assert "000" in "".join(map(str, used))  # three on end, since only one between others tells
 
 
 def test_a_price_that_rises_is_noticed_though_nobody_asked_for_plain_rounds() -> None:
