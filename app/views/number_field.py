@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QFocusEvent
-from PySide6.QtWidgets import QLineEdit
+from PySide6.QtWidgets import QLineEdit, QVBoxLayout, QWidget
 
 from app import theme
-from app.views.controls import explain
+from app.views.controls import Label, Paragraph, explain, row
 
 
 @dataclass(frozen=True)
@@ -27,9 +27,16 @@ class Quantity:
 
     def read(self, text: str) -> float | int | None:
         """The number that was typed, brought into range; None for an empty or unreadable text."""
+        number = self._typed(text)
+        if number is None:
+            return None
+        number = min(max(number, self.lowest), self.highest)
+        return int(number) if self.whole else number
+
+    def _typed(self, text: str) -> float | int | None:
         text = text.strip().replace(",", ".").casefold()
-        if text == "off" and self.neutral is not None:
-            return int(self.neutral) if self.whole else self.neutral
+        if text == "off":
+            return self.neutral
         number: float | int
         try:
             number = int(text)  # exact, where a float would round a long seed
@@ -38,10 +45,22 @@ class Quantity:
                 number = float(text)
             except ValueError:
                 return None
-        if number != number:
-            return None
-        number = min(max(number, self.lowest), self.highest)
-        return int(number) if self.whole else number
+        return None if number != number else number
+
+    def objection(self, text: str) -> str:
+        """Why `read` gives another number than the one that was typed, in words for people; empty where it does not."""
+        typed, value = self._typed(text), self.read(text)
+        if typed is None or value is None:
+            return f"“{text.strip()}” is not a number, so nothing was changed." if text.strip() else ""
+        if typed == value:
+            return ""
+        if self.lowest <= typed <= self.highest:
+            return f"{self.label} is a whole number, so it is now {self._plain(value)}."
+        lowest, highest = self._plain(self.lowest), self._plain(self.highest)
+        return f"{self.label} goes from {lowest} to {highest}, so it is now {self._plain(value)}."
+
+    def _plain(self, value: float) -> str:
+        return f"{int(value):,}" if self.whole else f"{value:g}"
 
     def write(self, value: float | None) -> str:
         """The value as people read it: "off" at the neutral one, empty for None."""
@@ -56,6 +75,8 @@ class NumberField(QLineEdit):
     """A field for one quantity. `changed` carries the new value, None when it was emptied."""
 
     changed = Signal(object)
+    objected = Signal(str)
+    """Why what was typed is not what the field holds now; empty when there is nothing to object to any more."""
 
     def __init__(self, quantity: Quantity) -> None:
         super().__init__()
@@ -68,6 +89,7 @@ class NumberField(QLineEdit):
         self.setAccessibleName(quantity.label)
         explain(self, quantity.tooltip)
         self.editingFinished.connect(self._take)
+        self.textEdited.connect(lambda: self.objected.emit(""))
 
     @property
     def value(self) -> float | int | None:
@@ -76,6 +98,7 @@ class NumberField(QLineEdit):
     def show_value(self, value: float | int | None) -> None:
         self._value = value
         self.setText(self._quantity.write(value))
+        self.objected.emit("")
 
     def show_default(self, words: str) -> None:
         """What an empty field means."""
@@ -83,15 +106,38 @@ class NumberField(QLineEdit):
 
     def _take(self) -> None:
         text = self.text().strip()
-        value = self._quantity.read(text)
-        if value is None and text:  # not a number: what was there stays
-            self.show_value(self._value)
+        if text == self._quantity.write(self._value):  # the focus has come and gone
             return
-        different = value != self._value
-        self.show_value(value)
+        value = self._quantity.read(text)
+        different = value != self._value and not (value is None and text)  # not a number: what was there stays
+        self.show_value(value if different else self._value)
+        self.objected.emit(self._quantity.objection(text))
         if different:
             self.changed.emit(value)
 
     def focusInEvent(self, event: QFocusEvent) -> None:
         super().focusInEvent(event)
         self.selectAll()
+
+
+class NumberRow(QWidget):
+    """A quantity's label, its field, and beneath them a line where a number was typed that cannot be."""
+
+    def __init__(self, quantity: Quantity) -> None:
+        super().__init__()
+        self.field = NumberField(quantity)
+        self.objection = Paragraph(role="small", tone="warn")
+        self.objection.hide()
+        label = Label(quantity.label, tone="text2")
+        explain(label, quantity.tooltip)
+        label.setBuddy(self.field)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(4)
+        column.addLayout(row(label, 1, self.field))
+        column.addWidget(self.objection)
+        self.field.objected.connect(self._object)
+
+    def _object(self, words: str) -> None:
+        self.objection.show_text(words)
+        self.objection.setVisible(bool(words))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from app.session import Session
-from app.views.controls import Label, Paragraph, Segments, explain, row
-from app.views.number_field import NumberField, Quantity
+from app.views.controls import Label, Paragraph, Segments, explain
+from app.views.number_field import NumberRow, Quantity
 
 GB = 1_000_000_000
 
@@ -30,12 +30,12 @@ class RoomSection(QWidget):
     def __init__(self, session: Session) -> None:
         super().__init__()
         self._session = session
-        self.limit = NumberField(LIMIT)
+        limit, memory = NumberRow(LIMIT), NumberRow(MEMORY)
+        self.limit, self.memory = limit.field, memory.field
         self.limit.changed.connect(session.model.set_context_limit)
         self.full = Segments([("Ask", "refuse"), ("Leave out oldest", "roll")], "When a chat is full")
         self.full.chosen.connect(session.model.set_overflow)
         explain(self.full, FULL)
-        self.memory = NumberField(MEMORY)
         self.memory.changed.connect(
             lambda value: session.model.set_chat_memory(None if value is None else int(value * GB))
         )
@@ -44,11 +44,8 @@ class RoomSection(QWidget):
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(8)
         column.addWidget(Label("Room", "cap", "text2"))
-        for field, quantity in ((self.limit, LIMIT), (self.memory, MEMORY)):
-            label = Label(quantity.label, tone="text2")
-            explain(label, quantity.tooltip)
-            label.setBuddy(field)
-            column.addLayout(row(label, 1, field))
+        column.addWidget(limit)
+        column.addWidget(memory)
         column.addWidget(self.used)
         column.addWidget(Label("When a chat is full", tone="text2"))
         column.addWidget(self.full)

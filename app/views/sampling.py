@@ -13,8 +13,8 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QFrame, QScrollArea, QVBoxLayout, QWidget
 
 from app.session import Session
-from app.views.controls import Button, Label, Paragraph, explain, row
-from app.views.number_field import NumberField, Quantity
+from app.views.controls import Button, Label, Paragraph
+from app.views.number_field import NumberField, NumberRow, Quantity
 from app.views.room import RoomSection
 from engine.types import Sampling, SamplingChoice
 
@@ -108,13 +108,10 @@ class SamplingPanel(QWidget):
         self.refresh()
 
     def _add(self, column: QVBoxLayout, quantity: Quantity, keep: Callable[[object], None]) -> None:
-        field = NumberField(quantity)
-        field.changed.connect(keep)
-        label = Label(quantity.label, tone="text2")
-        explain(label, quantity.tooltip)
-        label.setBuddy(field)
-        column.addLayout(row(label, 1, field))
-        self.fields[quantity.name] = field
+        line = NumberRow(quantity)
+        line.field.changed.connect(keep)
+        column.addWidget(line)
+        self.fields[quantity.name] = line.field
 
     def _keep_sampling(self, name: str) -> Callable[[object], None]:
         def keep(value: object) -> None:

@@ -7,7 +7,7 @@ from pytestqt.qtbot import QtBot
 from app.bridge import Bridge
 from app.session import Session
 from app.settings import Settings
-from app.views.number_field import NumberField
+from app.views.number_field import NumberField, NumberRow
 from app.views.sampling import MAX_TOKENS, SAMPLING, SEED, SamplingPanel
 from engine.types import SamplingChoice
 from tests.app.scripted_worker import ScriptedWorker, model_info
@@ -148,6 +148,46 @@ def test_nonsense_leaves_the_value_that_was_there(qtbot: QtBot, panel: SamplingP
     enter(qtbot, panel.fields["temperature"], "warm")
     assert panel.fields["temperature"].text() == "0.2"
     assert session.current.sampling.temperature == 0.2
+
+
+@pytest.mark.parametrize(
+    ("name", "typed", "says"),
+    [
+        ("temperature", "99", "Temperature goes from 0 to 5, so it is now 5."),
+        ("temperature", "-1", "Temperature goes from 0 to 5, so it is now 0."),
+        ("top_k", "20.5", "Top-k is a whole number, so it is now 20."),
+        ("temperature", "warm", "“warm” is not a number, so nothing was changed."),
+        ("temperature", "0,7", ""),
+        ("top_p", "off", ""),
+        ("seed", "18446744073709551615", ""),
+        ("temperature", "", ""),
+    ],
+)
+def test_a_number_that_is_not_taken_as_it_was_typed_is_said_beneath_it(
+    qtbot: QtBot, panel: SamplingPanel, name: str, typed: str, says: str
+) -> None:
+    field = panel.fields[name]
+    enter(qtbot, field, typed)
+    line = field.parentWidget()
+    assert isinstance(line, NumberRow)
+    assert line.objection.accessibleName() == says
+    assert line.objection.isVisible() == bool(says)
+    panel.setFocus()  # to leave the field is no new answer
+    assert line.objection.isVisible() == bool(says)
+    qtbot.keyClicks(field, "1")
+    assert not line.objection.isVisible()
+
+
+def test_what_a_number_was_in_one_chat_is_not_said_in_another(
+    qtbot: QtBot, panel: SamplingPanel, session: Session
+) -> None:
+    session.send("hello")
+    enter(qtbot, panel.fields["temperature"], "99")
+    assert session.current.sampling.temperature == 5
+    session.new_chat()
+    line = panel.fields["temperature"].parentWidget()
+    assert isinstance(line, NumberRow)
+    assert not line.objection.isVisible()
 
 
 def test_each_chat_has_its_own_settings(qtbot: QtBot, panel: SamplingPanel, session: Session) -> None:
