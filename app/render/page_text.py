@@ -118,6 +118,11 @@ class PageText(_Editor):
         if selection is None or not selection.drag(event.globalPosition().toPoint()):
             super().mouseMoveEvent(event)
 
+    def mouseReleaseEvent(self, event: QMouseEvent) -> None:
+        if self._selection is not None:
+            self._selection.release()
+        super().mouseReleaseEvent(event)
+
     def contextMenuEvent(self, event: QContextMenuEvent) -> None:
         menu = self.context_menu(event.pos())
         menu.popup(event.globalPos())

@@ -25,6 +25,8 @@ class PageSelection:
         self._all = False
         self.everything: Callable[[], Sequence[str]] | None = None
         """Gives all that the page says, where not all of it is there as texts."""
+        self.followed: Callable[[QPoint | None], None] = lambda _: None
+        """Told where on the screen the pointer is while something is dragged, and None when it is let go."""
 
     def press(self, text: PageText) -> None:
         """The mouse was pressed in `text`, which has placed its own cursor: what other texts had selected is not."""
@@ -40,6 +42,7 @@ class PageSelection:
         anchor = self._anchor
         if anchor is None or anchor not in self._order:
             return False
+        self.followed(to)
         target = self._text_at(to)
         here, there = self._order.index(anchor), self._order.index(target)
         for index, text in enumerate(self._order):
@@ -54,6 +57,17 @@ class PageSelection:
         _select(anchor, self._position, None if down else 0)
         _select(target, 0 if down else None, at)
         return True
+
+    def drag_on(self, to: QPoint) -> None:
+        """The page has moved under the mouse, which is still at this place of the screen."""
+        self._order = list(self._texts())
+        if not self.drag(to) and self._anchor in self._order:
+            text = self._anchor
+            _select(text, self._position, text.cursorForPosition(text.viewport().mapFromGlobal(to)).position())
+
+    def release(self) -> None:
+        """The mouse button was let go."""
+        self.followed(None)
 
     def select_all(self) -> None:
         self._all = True

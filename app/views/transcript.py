@@ -16,6 +16,7 @@ from app.render import highlight, maths
 from app.render.buttons import RoundButton
 from app.render.page_text import PageText
 from app.render.selection import PageSelection
+from app.views.edge_scroll import EdgeScroll
 from app.views.message import ReadingMark, ReplyView, UserTurn
 from app.views.thought import Thought
 
@@ -77,6 +78,8 @@ class Transcript(QScrollArea):
         self._drawer.setInterval(0)
         self._drawer.timeout.connect(self._draw_some)
         self.selection = PageSelection(self._open_texts)
+        self.edge_scroll = EdgeScroll(self, self.selection.drag_on)
+        self.selection.followed = lambda to: self.edge_scroll.stop() if to is None else self.edge_scroll.follow(to)
         self._following = True
         self._to_top = False
         """The reader went to the beginning, and is to stay there while more is put above."""

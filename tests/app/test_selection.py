@@ -2,7 +2,7 @@
 
 import pytest
 from PySide6.QtCore import QPoint, Qt
-from PySide6.QtGui import QGuiApplication, QTextCursor
+from PySide6.QtGui import QCursor, QGuiApplication, QTextCursor
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
@@ -86,6 +86,50 @@ def test_dragging_upwards_selects_as_well(transcript: Transcript) -> None:
     drag(before, 5, question, 6)
     assert (question.selected_text(), before.selected_text()) == ("question", "Title")
     assert copied(transcript) == "question\n\n# Title"
+
+
+@pytest.mark.parametrize("downwards", [True, False])
+def test_dragging_beyond_the_edge_scrolls_and_selects_what_comes_into_sight(
+    qtbot: QtBot, transcript: Transcript, downwards: bool
+) -> None:
+    replies = transcript.set_chat([(f"question {n}", "A line of words.\n\n" * 12) for n in range(4)])
+    for reply in replies:
+        reply.flush()
+    transcript.resize(900, 400)
+    qtbot.waitUntil(lambda: transcript.verticalScrollBar().maximum() > 1000)
+    bar = transcript.verticalScrollBar()
+    bar.setSliderPosition(0 if downwards else bar.maximum())
+    every = texts(transcript)
+    first = every[0] if downwards else every[-1]
+    start = QPoint(20, 4) if downwards else first.viewport().rect().bottomLeft() + QPoint(20, -4)
+    outside = transcript.viewport().mapToGlobal(QPoint(60, 600 if downwards else -200))
+    QTest.mousePress(first.viewport(), Qt.MouseButton.LeftButton, pos=start)
+    QTest.mouseMove(first.viewport(), first.viewport().mapFromGlobal(outside))
+    qtbot.waitUntil(lambda: bar.value() == (bar.maximum() if downwards else 0), timeout=5000)
+    assert not transcript.following or downwards
+    QTest.mouseRelease(first.viewport(), Qt.MouseButton.LeftButton, pos=first.viewport().mapFromGlobal(outside))
+    assert not transcript.edge_scroll.active
+    assert transcript.selection.selected() == every
+
+
+def test_a_long_text_scrolls_under_the_selection_that_began_in_it(qtbot: QtBot, transcript: Transcript) -> None:
+    (reply,) = transcript.set_chat([("q", "A line of words.\n\n" * 60)])
+    reply.flush()
+    transcript.resize(900, 400)
+    bar = transcript.verticalScrollBar()
+    qtbot.waitUntil(lambda: bar.maximum() > 1000)
+    bar.setSliderPosition(0)
+    text = texts(transcript)[1]
+    QTest.mousePress(text.viewport(), Qt.MouseButton.LeftButton, pos=QPoint(0, 4))
+    outside = transcript.viewport().mapToGlobal(QPoint(60, 900))
+    QCursor.setPos(outside)  # the text asks for it by itself
+    QTest.mouseMove(text.viewport(), text.viewport().mapFromGlobal(outside))
+    qtbot.waitUntil(lambda: bar.value() == bar.maximum(), timeout=5000)
+    inside = transcript.viewport().mapToGlobal(QPoint(60, 200))
+    QTest.mouseMove(text.viewport(), text.viewport().mapFromGlobal(inside))
+    assert not transcript.edge_scroll.active, "back inside it stops"
+    QTest.mouseRelease(text.viewport(), Qt.MouseButton.LeftButton, pos=QPoint(0, 4))
+    assert text.selected_text().count("A line") > 40
 
 
 def test_a_new_selection_ends_the_old_one(transcript: Transcript) -> None:
