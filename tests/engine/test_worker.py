@@ -16,10 +16,12 @@ import mlx.core as mx
 import psutil
 import pytest
 
-from engine import measure
+from engine import measure, service
+from engine.decode.depth import AutoDepth
 from engine.model import load
 from engine.model.base import FamilyTarget
 from engine.model.text import ChatText
+from engine.policy import new_depth
 from engine.telemetry import Counters
 from engine.types import (
     ChatMemory,
@@ -247,6 +249,41 @@ def test_dp09_the_override_applies_to_the_next_reply_without_loading_again(worke
     assert [reply.decision.mode for reply in replies] == ["mtp", "plain", "mtp"]
     assert [reply.stats.drafted > 0 for reply in replies] == [True, False, True]
     assert len({reply.tokens for reply in replies}) == 1
+
+
+def test_the_choice_of_a_depth_goes_on_learning_from_reply_to_reply_until_another_model_is_loaded(
+    worker: Worker, model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[AutoDepth] = []
+
+    def recorded(*given: Any) -> AutoDepth:
+        made.append(new_depth(*given))
+        return made[-1]
+
+    monkeypatch.setattr(service, "new_depth", recorded)
+
+    def known() -> list[int]:
+        """Timings so far, by depth."""
+        return list(made[-1].costs.samples)
+
+    loaded(worker, model)
+    write(worker, request(1))
+    at_first = known()
+    assert at_first[0] > 0, "what plain rounds take is known before the second reply begins"
+    write(worker, request(2))
+    assert sum(known()) > sum(at_first)
+    at_most = known()
+    for number, wish in enumerate((MtpWish("off"), MtpWish("on", 2)), start=3):
+        write(worker, request(number, mtp=wish))
+    assert known() == at_most, "neither plain decoding nor a depth that was asked for chooses any"
+    write(worker, request(5, mtp=MtpWish("on")))
+    write(worker, request(6, chat="another"))
+    assert sum(known()) > sum(at_most)
+    assert len(made) == 1
+
+    loaded(worker, model)
+    write(worker, request(7))
+    assert len(made) == 2
 
 
 def test_the_speed_up_is_a_conversations_own_and_needs_plain_rounds_in_it(worker: Worker, model: Path) -> None:
