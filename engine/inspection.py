@@ -60,7 +60,7 @@ def inspect(model: str, head: str | None = None, wish: MtpWish | None = None, dr
     except ModelError as error:
         report = error.report
         return Inspection(model, machine, found, None, policy.refused(machine, report, wish), report)
-    decision = policy.decide(machine, found, wish, evidence=evidence_for(found, machine))
+    decision = policy.decide(machine, found, wish, evidence=evidence_for(found, machine), power=device.power_now())
     return Inspection(display_name(folder), machine, found, decision, decision.receipt)
 
 

@@ -68,7 +68,7 @@ def decide(
     receipt = replace(decision.receipt, auto={"mode": auto.mode, "depth": auto.depth, "sentence": auto.sentence})
     if evidence is not None:
         receipt = replace(receipt, evidence=_found(evidence))
-    if power is not None and power.spare:
+    if power is not None and power != Power():
         receipt = replace(receipt, power=asdict(power))
     if kv is not None:
         receipt = replace(receipt, shape=receipt.shape | {"kv_quantisation": asdict(kv)})

@@ -1,7 +1,7 @@
 """When MTP runs, at which depth, and what the receipt and the sentence say about it."""
 
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import pytest
 
@@ -26,6 +26,7 @@ from engine.types import (
     Refusal,
     Timing,
 )
+from tests.receipts import faults
 
 LINUX = Device("AMD EPYC 7763", None, 64 << 30, None, False, "Linux")
 
@@ -320,13 +321,22 @@ def test_auto_checks_fewer_rows_on_little_power_and_in_heat_and_says_so(power: P
     assert (decision.mode, decision.depth) == ("mtp", 1)
     assert decision.sentence.endswith(f" Since {why}, it reads only one word ahead.")
     assert decision.receipt.resolved["depth"] == 1
-    assert decision.receipt.power is not None
+    assert decision.receipt.power == asdict(power)
     assert decide(M4, ABLE, MtpWish("auto", 3), power=power).depth == 3, "a depth that was asked for stays"
 
 
 @pytest.mark.parametrize("power", [Power(), Power(on_battery=True), Power(on_battery=False, low_power_mode=True)])
-def test_a_battery_alone_changes_nothing(power: Power) -> None:
-    assert decide(M4, ABLE, MtpWish(), power=power) == decide(M4, ABLE, MtpWish())
+def test_a_battery_alone_changes_nothing_and_is_in_the_receipt(power: Power) -> None:
+    decision, without = decide(M4, ABLE, MtpWish(), power=power), decide(M4, ABLE, MtpWish())
+    told = None if power == Power() else asdict(power)
+    assert decision == replace(without, receipt=replace(without.receipt, power=told))
+
+
+@pytest.mark.parametrize("wish", [MtpWish(), MtpWish("off"), MtpWish("on", 2), MtpWish(drafter="lookup")])
+def test_every_receipt_says_what_the_system_tells_of_power_and_warmth(wish: MtpWish) -> None:
+    receipt = json.loads(json.dumps(decide(M4, ABLE, wish, power=Power(on_battery=False, hot=False)).receipt.to_json()))
+    assert receipt["power"] == {"on_battery": False, "low_power_mode": None, "hot": False}
+    assert faults(receipt) == []
 
 
 # ---------------------------------------------------------------- who chooses the depth
