@@ -59,6 +59,7 @@ from engine.types import (
     Sampling,
     Snapshot,
     Unloaded,
+    Waiting,
 )
 from engine.word_check import check_words, sentence
 from engine.writing import ReplyWriter, blank_conversation
@@ -281,6 +282,7 @@ class Service:
                 ended=lambda row, error: self._ended(request, writer, row, error),
                 cancelled=stopped,
                 alone=not self._model.capability.batch,
+                waits=lambda why: self._emit(Waiting(request.id, why)),
             )
         )
 

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from engine.decode.loop import Row
 from engine.decode.rounds import Rounds
 from engine.decode.shared_depth import SharedDepth
+from engine.types import WaitReason
 
 MOST_ROWS = 16
 """Replies that are written at once. More than so many rows cost a step each, on any chip we know."""
@@ -29,6 +30,7 @@ class Job:
 
     `tokens` is how many it may come to hold, prompt included: what it needs room for. `begin` makes its row, when its
     turn has come. `ended` is told once how it ended: with its row, or with the error that kept it from beginning.
+    `waits` is told why it has to wait, and again where the reason changes.
     `alone`: it shares no rounds, since its model cannot run sequences of different lengths side by side.
     """
 
@@ -38,6 +40,14 @@ class Job:
     ended: Callable[[Row | None, Exception | None], None]
     cancelled: Callable[[], bool]
     alone: bool = False
+    waits: Callable[[WaitReason], None] = lambda why: None
+    _why: WaitReason | None = None
+
+    def wait(self, why: WaitReason) -> None:
+        """It is not begun yet."""
+        if why != self._why:
+            self._why = why
+            self.waits(why)
 
 
 class Schedule:
@@ -102,14 +112,24 @@ class Schedule:
         for job in [job for job in self._waiting if job.cancelled()]:
             self._waiting.remove(job)
             self._begin(job)  # it ends at once, and says so
+        full: WaitReason | None = None
         for job in sorted(self._waiting, key=self._urgency):
             if job.chat in self.chats:
-                continue  # its conversation is in use, and goes on where this one will have to begin
-            active = [other.tokens for other, _ in (*self._reading, *self._writing)]
-            if active and (len(active) >= MOST_ROWS or not self._fits([*active, job.tokens])):
-                return
+                job.wait("chat")  # its conversation is in use, and goes on where this one will have to begin
+                continue
+            full = full or self._no_room_for(job)
+            if full is not None:
+                job.wait(full)
+                continue
             self._waiting.remove(job)
             self._begin(job)
+
+    def _no_room_for(self, job: Job) -> WaitReason | None:
+        """What a reply has to wait for, and those behind it: it is not overtaken. One alone never waits."""
+        active = [other.tokens for other, _ in (*self._reading, *self._writing)]
+        if len(active) >= MOST_ROWS:
+            return "rows"
+        return "memory" if active and not self._fits([*active, job.tokens]) else None
 
     def _urgency(self, job: Job) -> bool:
         """Sorts the chat that people look at before the others, and leaves the order of arrival as it is."""

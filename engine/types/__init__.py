@@ -22,6 +22,8 @@ from engine.types.events import (
     Started,
     TextDelta,
     Unloaded,
+    Waiting,
+    WaitReason,
     WordCheck,
     WorkerStopped,
 )
@@ -142,6 +144,8 @@ __all__ = [
     "Timing",
     "Unloaded",
     "UsedSampling",
+    "WaitReason",
+    "Waiting",
     "WordCheck",
     "WorkerStopped",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Literal
 
 from engine.types.evidence import Evidence
 from engine.types.model import ModelInfo
@@ -38,6 +39,18 @@ class LoadFailed:
 @dataclass(frozen=True)
 class Unloaded:
     path: str
+
+
+WaitReason = Literal["memory", "rows", "chat"]
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """The reply has to wait: for room in the memory, for one of those being written to end since no more are written
+    at once, or for the reply before it in its chat. Told again where the reason changes; `Started` ends it."""
+
+    id: int
+    why: WaitReason
 
 
 @dataclass(frozen=True)
@@ -180,6 +193,7 @@ Event = (
     | Loaded
     | LoadFailed
     | Unloaded
+    | Waiting
     | Started
     | PrefillProgress
     | TextDelta

@@ -12,6 +12,7 @@ import mlx.core as mx
 import pytest
 
 from engine.decode import loop
+from engine.decode import schedule as scheduling
 from engine.decode.conversation import Conversation
 from engine.decode.depth import FixedDepth
 from engine.decode.loop import Row, Silence, Task, generate
@@ -19,7 +20,7 @@ from engine.decode.sample import Chooser
 from engine.decode.schedule import Job, Schedule
 from engine.model.load import LoadedModel, load
 from engine.telemetry import Counters
-from engine.types import FinishReason, RoundStats, Sampling
+from engine.types import FinishReason, RoundStats, Sampling, WaitReason
 from engine.writing import blank_conversation
 from tests.checkpoints import build
 
@@ -53,6 +54,7 @@ class Asked:
     output: Silence = field(default_factory=Silence)
     told: Callable[[str, Asked], None] = lambda what, asked: None
     rounds: list[RoundStats] = field(default_factory=list)
+    reasons: list[WaitReason] = field(default_factory=list)
     row: Row | None = None
     error: BaseException | None = None
     over: bool = False
@@ -77,7 +79,8 @@ class Asked:
         )
 
     def job(self) -> Job:
-        return Job(self.chat, len(self.prompt) + self.length, self._begin, self._end, self._cancelled)
+        waits = self.reasons.append
+        return Job(self.chat, len(self.prompt) + self.length, self._begin, self._end, self._cancelled, waits=waits)
 
     def _begin(self) -> Row:
         assert self.conversation is not None
@@ -291,6 +294,22 @@ def test_replies_that_the_memory_has_no_room_for_wait_and_the_visible_chat_goes_
     too_large = Asked(model, [300] * 40, length=6)
     run(schedule, [too_large])
     assert len(too_large.tokens) == 6, "one reply alone is never kept waiting"
+
+
+def test_a_reply_that_waits_is_told_why_once_and_those_behind_it_wait_for_the_same(
+    model: LoadedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def asked(*chats: str) -> list[Asked]:
+        return [Asked(model, [300, 301], chat=chat, length=6) for chat in chats]
+
+    first, again, large, behind = replies = asked("a", "a", "b", "c")
+    run(Schedule(lambda tokens: len(tokens) < 2), replies)
+    assert (first.reasons, large.reasons, behind.reasons) == ([], ["memory"], ["memory"])
+    assert again.reasons == ["chat"]
+    monkeypatch.setattr(scheduling, "MOST_ROWS", 1)
+    first, next_one = replies = asked("a", "b")
+    run(Schedule(everything_fits), replies)
+    assert (first.reasons, next_one.reasons) == ([], ["rows"])
 
 
 def test_a_reply_that_is_cancelled_while_it_waits_says_so(model: LoadedModel) -> None:
