@@ -81,6 +81,10 @@ class Comparer:
             self._chat.add(kind, stats.emitted)
             self._reply.add(kind, stats.emitted)
 
+    def knows_plain(self, context: int) -> bool:
+        """Whether enough plain rounds were timed when the conversation was about as long as `context` tokens."""
+        return self._plain(_band(context)) is not None
+
     def comparison(self, *, now: bool = True) -> Comparison:
         """What it came to; where not `now`, a few rounds ago."""
         if self._known is None or now:

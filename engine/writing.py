@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from engine.decode.conversation import MARK_BYTES, Conversation
-from engine.decode.depth import AutoDepth
+from engine.decode.depth import PLAIN_FIRST, AutoDepth, FixedDepth
 from engine.decode.draft import HistoryDrafter, MtpChain
 from engine.decode.draft_model import DraftModel
 from engine.decode.loop import Outcome, Row, Task, prefill_chunk
@@ -190,6 +190,8 @@ class ReplyWriter:
         used = request.sampling.over(model.defaults)
         sampling = validated(used.values, model.target.vocabulary, model.capability.context)
         self._sampling = replace(used, values=sampling)
+        self._comparer = comparer or Comparer()
+        self._compare = decision.mode != "plain" and not self._comparer.knows_plain(len(self._prompt.tokens))
         self._task = Task(
             prompt=self._prompt.tokens,
             turn_end=self._prompt.user_end,
@@ -201,12 +203,11 @@ class ReplyWriter:
             kv=request.kv,
             lookup=decision.lookup,
             chunk=prefill_chunk(model.capability.parameters),
-            depths=depths if decision.adaptive else None,
+            depths=depths if decision.adaptive else FixedDepth(decision.depth, PLAIN_FIRST if self._compare else 0),
         )
         self._depths = depths
         if request.kv is not None:
             require_quantisable(model.target, request.kv, model.capability.quantised_kv)
-        self._comparer = comparer or Comparer()
         self._counters = Counters(len(self._prompt.tokens), self._comparer)
         self._output = TextOutput(text.decoder(self._prompt.begun), (*request.stop, *text.stop), self._show)
         self._by_depth: list[int] = []
@@ -219,7 +220,7 @@ class ReplyWriter:
         self._comparer.begin(self._decision.mode)
         conversation.make_drafter = drafter_maker(self._model, self._decision.mode)
         if self._depths is not None:
-            self._depths.begin(self._decision.least, self._decision.depth)
+            self._depths.begin(self._decision.least, self._decision.depth, compare=self._compare)
         return Row(
             *(conversation, self._model.target, self._task, self._output, self._counters),
             on_prefill=lambda done, total, reused: self._emit(PrefillProgress(self._id, done, total, reused)),

@@ -17,12 +17,14 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from engine.decode.estimates import TEXT_CHANGES, Acceptance, Costs, tokens_per_round
-from engine.types import MAX_DEPTH, PositionCount, RoundStats
+from engine.types import MAX_DEPTH, PLAIN_NEEDED, PositionCount, RoundStats
 
-PLAIN_ROUNDS = 3
-"""Plain rounds on end that make a measurement: only those between others count."""
-PLAIN_GAP = 32
-"""Tokens until plain rounds are measured again while drafting pays; doubled each time, up to `LAST_GAP`."""
+PLAIN_FIRST, PLAIN_AGAIN = PLAIN_NEEDED + 2, 3
+"""Plain rounds on end that make a measurement: where there is nothing to compare with yet, and later on. Only those
+between others count: the first is not pipelined yet, and the last has none launched behind it."""
+PLAIN_GAP = 96
+"""Tokens until plain rounds are measured again while drafting pays; doubled each time, up to `LAST_GAP`. A new reply
+does not shorten it: its text says nothing of what a step costs."""
 FIRST_GAP, LAST_GAP = 32, 512
 """Tokens between two tries of a depth that is not in use: at first, and after several in vain."""
 SHALLOWER_GAP = 256
@@ -42,7 +44,7 @@ LEAST_SHARE, MOST_SHARE = 0.002, 0.02
 """The same as a share of all time, at least and at most."""
 WORTH = 1.02
 """How much faster than plain decoding a depth has to be to be used."""
-MOST_LOST = 3.0
+MOST_LOST = 2.5
 """Plain steps that may be lost on end."""
 CREDIT = 4.0
 """Plain steps that were gained before and may be lost again on top."""
@@ -71,12 +73,17 @@ class Depth(Protocol):
 
 
 class FixedDepth:
-    """The same depth for every round."""
+    """The same depth for every round, but for a few plain ones at first where they are asked for."""
 
-    def __init__(self, depth: int) -> None:
+    def __init__(self, depth: int, plain_first: int = 0) -> None:
+        """`plain_first` are rounds without drafts that come first: there is nothing to compare the others with yet."""
         self._depth = depth
+        self._plain_left = plain_first
 
     def choose(self, most: int) -> int:
+        if self._plain_left:
+            self._plain_left -= 1
+            return 0
         return min(self._depth, most)
 
     def observe(self, stats: RoundStats) -> None:
@@ -103,24 +110,27 @@ class AutoDepth:
         self._behind = 0  # rows that the head has not read
         self._failures = 0  # attempts to leave plain decoding that lost, since one won
         self._parked_at: int | None = None  # tokens by then; None while plain decoding may be left
-        self._gaps = [FIRST_GAP] * (MAX_DEPTH + 1)
+        self._gaps = [PLAIN_GAP] + [FIRST_GAP] * MAX_DEPTH
         self._due = [0] * (MAX_DEPTH + 1)
+        self._plain_rounds = PLAIN_FIRST
         self._begin_stretch()
         self._begin_try(None)
 
-    def begin(self, least: int = 0, most: int = MAX_DEPTH) -> None:
-        """A new reply begins, whose rounds may make `least` to `most` drafts."""
+    def begin(self, least: int = 0, most: int = MAX_DEPTH, *, compare: bool = False) -> None:
+        """A new reply begins, whose rounds may make `least` to `most` drafts. `compare` asks for a few plain ones first
+        in any case: the conversation has none yet that it could be compared with."""
         self._least, self._most = least, most
         if self._in_use < least:
             self._in_use, self._parked_at = least, None
         self._behind = 0  # the head reads the prompt along with the target
         self._acceptance.limit(TEXT_CHANGES)
         self._failures = min(self._failures, 1)
-        self._gaps = [PLAIN_GAP] + [FIRST_GAP] * MAX_DEPTH
-        for depth, gap in enumerate(self._gaps):
-            self._due[depth] = min(self._due[depth], self._tokens + gap)
+        for depth in range(1, MAX_DEPTH + 1):
+            self._gaps[depth] = FIRST_GAP
+            self._due[depth] = min(self._due[depth], self._tokens + FIRST_GAP)
         self._begin_stretch()
-        self._begin_try(None)
+        self._begin_try(0 if compare else None)
+        self._plain_rounds = PLAIN_FIRST if compare or not self.costs.samples[0] else PLAIN_AGAIN
 
     # ------------------------------------------------------------ choosing
 
@@ -136,7 +146,8 @@ class AutoDepth:
         chosen = self._trying
         if chosen == 0:
             self._try_rounds += 1
-            if self._try_rounds >= PLAIN_ROUNDS:
+            if self._try_rounds >= self._plain_rounds:
+                self._plain_rounds = PLAIN_AGAIN
                 self._end_try(widen=True)
         return min(chosen, most)
 
@@ -246,6 +257,7 @@ class AutoDepth:
         if self._behind > CATCH_UP:
             self.costs.add_with_catch_up(depth, stats.ms, self._behind)
             ms = self.costs.ms(depth)
+            self._gained -= self.costs.catch_up(self._behind)  # the price of leaving plain decoding at all
         else:
             ms = self.costs.clamped(depth, stats.ms)
             self.costs.add(depth, stats.ms)

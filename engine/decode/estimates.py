@@ -20,7 +20,7 @@ SMOOTHING, MOST_MOVED = 1 / 8, 1.1
 """How far one round moves what all rounds are expected to take, and how much of its surprise may count."""
 MEMORY = 0.97
 """What earlier drafts still count when one more was evaluated at their position: half after 23 of them."""
-TEXT_CHANGES = 8.0
+TEXT_CHANGES = 12.0
 """Most that earlier drafts of a position count when a new reply begins: it may be about anything."""
 FIRST_PRIOR = 0.7
 """First drafts that are accepted, as long as nothing is known. Right heads reach .5 to .95."""

@@ -67,7 +67,7 @@ def test_a_fixed_depth_is_kept_to_but_for_the_last_tokens() -> None:
 
 
 def test_a_new_model_begins_with_plain_rounds_to_compare_with() -> None:
-    assert new_chat(CHEAP).rounds(4, 0.9) == [0, 0, 0, 1]
+    assert new_chat(CHEAP).rounds(6, 0.9) == [0, 0, 0, 0, 0, 1]
 
 
 def test_good_drafts_are_used_where_rows_are_cheap() -> None:
@@ -112,9 +112,9 @@ def test_dp04_a_new_reply_tries_again_soon() -> None:
 
 def test_dp12_one_unlucky_round_decides_nothing() -> None:
     chat = new_chat(CHEAP)
-    used = [*chat.rounds(3, 0.9), chat.round(0.0), *chat.rounds(20, 0.76)]
-    assert used[:4] == [0, 0, 0, 1]
-    assert 0 not in used[4:]
+    used = [*chat.rounds(5, 0.9), chat.round(0.0), *chat.rounds(20, 0.76)]
+    assert used[:6] == [0, 0, 0, 0, 0, 1]
+    assert 0 not in used[6:]
 
 
 def test_on_never_goes_below_one_draft_and_still_finds_the_best_depth() -> None:

@@ -286,26 +286,27 @@ def test_the_choice_of_a_depth_goes_on_learning_from_reply_to_reply_until_anothe
     assert len(made) == 2
 
 
-def test_the_speed_up_is_a_conversations_own_and_needs_plain_rounds_in_it(worker: Worker, model: Path) -> None:
+def test_the_speed_up_is_a_conversations_own_and_its_first_drafted_reply_begins_with_plain_rounds(
+    worker: Worker, model: Path
+) -> None:
     loaded(worker, model)
 
     def ask(number: int, chat: str, wish: MtpWish) -> Reply:
         return write(worker, request(number, chat=chat, mtp=wish, max_tokens=48))
 
-    drafted = ask(1, "a", MtpWish("on", 2))
-    assert drafted.stats.comparison.plain_rounds == 0
-    assert drafted.stats.comparison.speed_up is None
-    plain = ask(2, "a", MtpWish("off")).stats.comparison
+    drafted = ask(1, "a", MtpWish("on", 2)).stats
+    assert drafted.comparison.plain_rounds == 3, "an override is compared too: its first reply begins with plain rounds"
+    assert drafted.comparison.speed_up is not None
+    again = ask(2, "a", MtpWish("on", 2)).stats
+    assert again.comparison.plain_rounds == 3, "once for a chat"
+    assert again.comparison.reply_speed_up is not None
+    plain = ask(3, "a", MtpWish("off")).stats.comparison
     assert plain.plain_rounds > 40
-    assert plain.speed_up is not None
     assert plain.reply_speed_up is None
-    again = ask(3, "a", MtpWish("on", 2)).stats.comparison
-    assert again.reply_speed_up is not None
-    elsewhere = ask(4, "b", MtpWish("on", 2)).stats.comparison
-    assert elsewhere.speed_up is None, "another conversation's plain rounds say nothing of this one"
+    assert ask(4, "b", MtpWish("on", 2)).stats.comparison.plain_rounds == 3, "another chat's say nothing of this one"
     worker.load(str(model))
     until(worker, Loaded)
-    assert ask(5, "a", MtpWish("on", 2)).stats.comparison.speed_up is None, "another load, another measurement"
+    assert ask(5, "a", MtpWish("on", 2)).stats.comparison.plain_rounds == 3, "another load, another measurement"
 
 
 def test_counters_add_up_over_the_replies_of_a_model(worker: Worker, model: Path) -> None:
