@@ -28,6 +28,7 @@ from engine.types import (
     ChatMemory,
     Checked,
     CheckProgress,
+    Counted,
     Decision,
     ErrorReport,
     Event,
@@ -49,6 +50,7 @@ from engine.types import (
     Started,
     TextDelta,
     Unloaded,
+    Weighed,
     WorkerStopped,
 )
 
@@ -70,6 +72,8 @@ class WorkerLike(Protocol):
     def measure(self, request_id: int) -> None: ...
     def stop(self, request_id: int) -> None: ...
     def forget(self, chat: str) -> None: ...
+    def count(self, request_id: int, text: str) -> None: ...
+    def weigh(self, request: Request) -> None: ...
     def set_chat_memory(self, budget: int | None) -> None: ...
     def shutdown(self, timeout: float = 5.0) -> Any: ...
     def drain(self) -> Sequence[Event]: ...
@@ -104,6 +108,8 @@ class Bridge(QObject):
     checked = Signal(object)  # Checked
     measured = Signal(object)  # Measured
     job_failed = Signal(object)  # ErrorReport
+    counted = Signal(int, object)  # id, tokens of a text or None
+    weighed = Signal(object)  # Weighed
     chat_memory = Signal(object)  # ChatMemory: what the caches of chats hold
     worker_lost = Signal(object)  # ErrorReport; the model is gone with it
     ticked = Signal()
@@ -207,6 +213,20 @@ class Bridge(QObject):
         if self._job is not None and self._worker is not None:
             self._worker.stop(self._job)
 
+    def count(self, text: str) -> int:
+        """Count the tokens of a text, between the rounds of what is being written; `counted` comes with this id."""
+        self.start()
+        assert self._worker is not None
+        id = self.new_id()
+        self._worker.count(id, text)
+        return id
+
+    def weigh(self, request: Request) -> None:
+        """Say what the prompt of this request comes to; nothing is written. Ends in `weighed`."""
+        self.start()
+        assert self._worker is not None
+        self._worker.weigh(request)
+
     def forget(self, chat: str) -> None:
         """Free what the engine remembers of a chat that is gone."""
         if self._worker is not None:
@@ -273,6 +293,10 @@ class Bridge(QObject):
                 self.unloaded.emit(event)
             case ChatMemory():
                 self.chat_memory.emit(event)
+            case Counted(id=id, tokens=tokens):
+                self.counted.emit(id, tokens)
+            case Weighed():
+                self.weighed.emit(event)
             case WorkerStopped(error=error):
                 self._lose(
                     error

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import mlx.core as mx
 
 from engine import device, evidence, memory, trials
+from engine.counting import Counts, weigh
 from engine.decode.conversation import Conversation
 from engine.decode.depth import AutoDepth
 from engine.decode.loop import Row, Silence, Task, generate
@@ -60,6 +61,7 @@ from engine.types import (
     Snapshot,
     Unloaded,
     Waiting,
+    Weighed,
 )
 from engine.word_check import check_words, sentence
 from engine.writing import ReplyWriter, blank_conversation
@@ -119,6 +121,7 @@ class Service:
         self._evidence: Evidence | None = None
         self._power, self._power_at = Power(), -math.inf
         self._schedule = self._new_schedule(None)
+        self._counts = Counts(emit)
 
     def _new_schedule(self, visible: str | None) -> Schedule:
         """What the replies of one model share, costs of their rounds included."""
@@ -126,12 +129,26 @@ class Service:
 
     @property
     def busy(self) -> bool:
-        """Whether replies are being written, or wait."""
-        return self._schedule.busy
+        """Whether replies are being written, or wait, or a text is being counted."""
+        return self._schedule.busy or self._counts.busy
 
     def step(self) -> None:
-        """Go on with the replies that are being written: a round, or a slice of a prompt."""
-        self._schedule.step()
+        """Go on with the replies that are being written, a round or a slice of a prompt, and with a count."""
+        if self._schedule.busy:
+            self._schedule.step()
+        if self._counts.busy and self._closing():
+            self._counts.give_up()
+        elif self._counts.busy:
+            self._counts.step()
+
+    def count(self, request_id: int, text: str) -> None:
+        self._counts.add(request_id, text, self._text)
+
+    def weigh(self, request: Request) -> None:
+        if self._model is None or self._text is None:
+            self._emit(Weighed(request.id, None, 0))
+        else:
+            self._emit(weigh(request, self._model, self._text, self._limit(request)))
 
     def look_at(self, chat: str | None) -> None:
         self._schedule.visible = chat
@@ -444,6 +461,7 @@ class Service:
 
     def _release(self) -> None:
         """Free the model and everything computed with it."""
+        self._counts.give_up()
         if len(self._conversations):
             self._conversations.clear()
             self._emit(ChatMemory(0, 0, self._conversations.budget))

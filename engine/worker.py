@@ -84,6 +84,15 @@ class Worker:
         """Bytes that chats may keep in memory for a quick next turn; None for what suits this computer."""
         self._commands.put(_Command(lambda service: service.set_chat_memory(budget)))
 
+    def count(self, request_id: int, text: str) -> None:
+        """Count the tokens of a text, in between the rounds of what is being written. Ends in `Counted`."""
+        self._commands.put(_Command(lambda service: service.count(request_id, text)))
+
+    def weigh(self, request: Request) -> None:
+        """Put the prompt of a request together and say how long it is and what would not be read of it; nothing is
+        written. Ends in `Weighed`."""
+        self._commands.put(_Command(lambda service: service.weigh(request)))
+
     def unload(self) -> None:
         """Free the model. Ends in `Unloaded`, if there was one."""
         self._commands.put(_Command(lambda service: service.unload(), alone=True))

@@ -84,10 +84,12 @@ ENGINE = {
         *("engine.types", "engine.errors", "engine.telemetry", "engine.sampling", "engine.writing"),
         *("engine.decode", "engine.model"),
     ),
+    "engine.counting": ("engine.types", "engine.errors", "engine.writing", "engine.model"),
     "engine.service": (
         *("engine.types", "engine.errors", "engine.device", "engine.telemetry", "engine.writing", "engine.probe"),
         *("engine.decode", "engine.model", "engine.library", "engine.measure", "engine.policy"),
         *("engine.trials", "engine.inspection", "engine.evidence", "engine.memory", "engine.word_check"),
+        "engine.counting",
     ),
     "engine.worker": ("engine.types", "engine.errors", "engine.service"),
     "engine.terminal": ("engine.types", "engine.errors", "engine.parts", "engine.worker"),

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 from uuid import uuid4
 
+from app.chats.files import TextFile, with_files
 from engine.types import ErrorReport, Message, Reply, SamplingChoice, UsedSampling
 
 Outcome = Literal["waiting", "writing", "done", "stopped", "failed", "interrupted"]
@@ -79,9 +80,20 @@ class Answer:
         return bool(self.text) and (cut or self.outcome in ("stopped", "interrupted"))
 
 
+@dataclass(frozen=True)
+class Draft:
+    """A message that was written and waits to be sent."""
+
+    text: str
+    files: tuple[TextFile, ...] = ()
+
+
 @dataclass(eq=False)
 class Turn:
-    """What the user asked, and every answer to it. `parent` is the answer it followed, None for a first question."""
+    """What the user asked, and every answer to it. `parent` is the answer it followed, None for a first question.
+
+    `files` go along with the question; the model reads them before it.
+    """
 
     question: str
     answers: list[Answer] = field(default_factory=list)
@@ -90,6 +102,7 @@ class Turn:
     chosen: int = field(default_factory=new_id)
     created: float = field(default_factory=time.time)
     implied: bool = False
+    files: tuple[TextFile, ...] = ()
 
     @property
     def latest(self) -> Answer | None:
@@ -152,6 +165,9 @@ class Chat:
     used: float = field(default_factory=time.time)
     """When something was last asked in it, in seconds since 1970."""
     draft: str = ""
+    draft_files: tuple[TextFile, ...] = ()
+    queued: list[Draft] = field(default_factory=list, repr=False)
+    """Messages that are sent one after the other as replies end."""
     instructions: str = ""
     sampling: SamplingChoice = field(default_factory=SamplingChoice)
     seed: int | None = None
@@ -196,7 +212,12 @@ class Chat:
 
     # ------------------------------------------------------------ how it changes
 
-    def ask(self, question: str, instead_of: Turn | None = None) -> Turn:
+    @property
+    def has_draft(self) -> bool:
+        """Whether something was typed or attached in it that was not sent."""
+        return bool(self.draft.strip() or self.draft_files or self.queued)
+
+    def ask(self, question: str, instead_of: Turn | None = None, files: Iterable[TextFile] = ()) -> Turn:
         """Add a question at the end of the path, or as a new version of `instead_of`, and show it."""
         path = self.turns
         if instead_of is not None:
@@ -205,7 +226,7 @@ class Chat:
             parent = path[-1].shown or path[-1].add(Answer(outcome="interrupted", implied=True))
         else:
             parent = None
-        turn = Turn(question, parent=parent)
+        turn = Turn(question, parent=parent, files=tuple(files))
         self.versions_of(turn).append(turn)
         self.retitle()
         return turn
@@ -269,7 +290,7 @@ class Chat:
     def retitle(self) -> None:
         """Name it by its first question, unless a person has named it."""
         if not self.named and self.loaded:
-            self.title = title_of(max(self.first, key=_chosen).question) if self.first else NEW_TITLE
+            self.title = _title(max(self.first, key=_chosen)) if self.first else NEW_TITLE
 
     # ------------------------------------------------------------ what the model reads
 
@@ -299,11 +320,16 @@ class Chat:
 
 
 def _asked(*turns: Turn) -> Iterator[Message]:
-    return (Message("user", turn.question) for turn in turns if not turn.implied)
+    return (Message("user", with_files(turn.question, turn.files)) for turn in turns if not turn.implied)
 
 
 def _said(answer: Answer) -> Message:
     return Message("assistant", answer.text, answer.tokens, answer.model, answer.opened_thinking)
+
+
+def _title(turn: Turn) -> str:
+    """What a chat that begins with this turn is called: by its question, else by its first file."""
+    return title_of(turn.question if turn.question.strip() or not turn.files else turn.files[0].name)
 
 
 def title_of(question: str) -> str:

@@ -64,6 +64,11 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "CREATE VIRTUAL TABLE words USING fts5(text, tokenize = 'unicode61 remove_diacritics 0')",
         "CREATE TRIGGER unindex AFTER DELETE ON messages BEGIN DELETE FROM words WHERE rowid = old.id; END",
     ),
+    # What waits to be sent beside the text of the draft, as JSON: files, and whole messages.
+    (
+        "ALTER TABLE drafts ADD COLUMN files TEXT",
+        "ALTER TABLE drafts ADD COLUMN queued TEXT",
+    ),
 )
 """Each brings the file from one version to the next; never change one that was released, add another."""
 
@@ -278,7 +283,11 @@ def purge(connection: sqlite3.Connection) -> None:
     connection.execute(
         """DELETE FROM chats WHERE removed OR (
             NOT EXISTS (SELECT 1 FROM messages WHERE chat = chats.id)
-            AND NOT EXISTS (SELECT 1 FROM drafts WHERE chat = chats.id AND trim(coalesce(text, '')) <> '')
+            AND NOT EXISTS (
+                SELECT 1 FROM drafts WHERE chat = chats.id AND (
+                    trim(coalesce(text, '')) <> '' OR coalesce(files, '[]') <> '[]' OR coalesce(queued, '[]') <> '[]'
+                )
+            )
             AND coalesce(settings, '{}') = '{}'
         )"""
     )

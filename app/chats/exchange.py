@@ -15,7 +15,19 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from app.chats.chat import NEW_TITLE, Chat, new_id
-from app.chats.record import Record, clean, fill, moment, rebuilt, records, settings_of, take_settings
+from app.chats.files import files_data, files_of, with_files
+from app.chats.record import (
+    Record,
+    clean,
+    drafts_data,
+    drafts_of,
+    fill,
+    moment,
+    rebuilt,
+    records,
+    settings_of,
+    take_settings,
+)
 from app.chats.search import visible
 from app.settings import GUIDE
 
@@ -53,7 +65,7 @@ def markdown(chat: Chat) -> str:
         parts += ["## Instructions", clean(chat.instructions.strip())]
     for turn in chat.turns:
         if not turn.implied:
-            parts += ["## You", clean(turn.question)]
+            parts += ["## You", clean(with_files(turn.question, turn.files))]
         answer = turn.shown
         if answer is None or not answer.text:
             continue
@@ -74,6 +86,8 @@ def _written(chat: Chat) -> dict[str, Any]:
         "created": chat.created,
         "used": chat.used,
         "draft": clean(chat.draft),
+        **({"draft_files": files_data(chat.draft_files)} if chat.draft_files else {}),
+        **({"queued": drafts_data(chat.queued)} if chat.queued else {}),
         "settings": settings_of(chat),
         "messages": [
             {
@@ -132,6 +146,8 @@ def _read(data: dict[str, Any]) -> Chat:
         created=moment(data.get("created")),
         used=moment(data.get("used")),
         draft=clean(rebuilt(str, data.get("draft"))),
+        draft_files=files_of(data.get("draft_files")),
+        queued=drafts_of(data.get("queued")),
     )
     settings = data.get("settings")
     take_settings(chat, settings if isinstance(settings, dict) else {})

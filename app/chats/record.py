@@ -14,7 +14,8 @@ from dataclasses import MISSING, asdict, dataclass, field, fields, is_dataclass
 from functools import cache
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from app.chats.chat import Answer, Chat, Turn
+from app.chats.chat import Answer, Chat, Draft, Turn
+from app.chats.files import files_data, files_of
 from engine.types import ErrorReport, Reply, SamplingChoice, UsedSampling
 
 Kind = TypeVar("Kind")
@@ -28,7 +29,8 @@ LARGEST = 2**63 - 1
 class Record:
     """One message. `parent` is the id of the message it follows, None at the beginning.
 
-    `details` holds all that is remembered of an answer besides its text, as JSON-ready data.
+    `details` holds all that is remembered of an answer besides its text, and the files of a question, as JSON-ready
+    data.
     """
 
     id: int
@@ -56,7 +58,10 @@ def records(chat: Chat) -> list[Record]:
 
 
 def record_of_turn(turn: Turn) -> Record:
-    return Record(turn.id, _stored_parent(turn), "user", clean(turn.question), turn.chosen, turn.created)
+    details = {"files": files_data(turn.files)} if turn.files else {}
+    return Record(
+        *(turn.id, _stored_parent(turn), "user", clean(turn.question), turn.chosen, turn.created), details=details
+    )
 
 
 def record_of_answer(answer: Answer) -> Record:
@@ -142,6 +147,7 @@ def _add_turn(chat: Chat, record: Record, before: Turn | Answer | None) -> Turn:
     if isinstance(before, Turn):
         before = before.latest or before.add(Answer(outcome="interrupted", implied=True))
     turn = Turn(record.text, [], before, record.id, record.chosen, record.created)
+    turn.files = files_of(record.details.get("files"))
     chat.versions_of(turn).append(turn)
     return turn
 
@@ -203,6 +209,17 @@ def take_settings(chat: Chat, data: Mapping[str, Any]) -> None:
     chat.used_tokens = rebuilt(int | None, data.get("used_tokens"))  # type: ignore[arg-type]
 
 
+def drafts_data(drafts: Iterable[Draft]) -> list[dict[str, Any]]:
+    """Messages that wait, as JSON-ready data."""
+    return [{"text": clean(draft.text), "files": files_data(draft.files)} for draft in drafts]
+
+
+def drafts_of(data: Any) -> list[Draft]:
+    """What `drafts_data` has written down; what is no message is passed over."""
+    every = [each for each in (data if isinstance(data, list) else []) if isinstance(each, dict)]
+    return [Draft(rebuilt(str, each.get("text")), files_of(each.get("files"))) for each in every]
+
+
 # ---------------------------------------------------------------- plain values, tolerantly
 
 
@@ -213,6 +230,15 @@ def parsed(text: object) -> dict[str, Any]:
     except (ValueError, RecursionError):
         return {}
     return data if isinstance(data, dict) else {}
+
+
+def listed(text: object) -> list[Any]:
+    """The JSON list in `text`; an empty one where there is none."""
+    try:
+        data = json.loads(text) if isinstance(text, str) else None
+    except (ValueError, RecursionError):
+        return []
+    return data if isinstance(data, list) else []
 
 
 def moment(data: object) -> float:

@@ -9,12 +9,25 @@ from typing import Any
 
 from app.chats.chat import NEW_TITLE, Chat
 from app.chats.database import Row, index
-from app.chats.record import Record, clean, moment, packed, parsed, rebuilt, settings_of, take_settings, unpacked
+from app.chats.files import files_of
+from app.chats.record import (
+    Record,
+    clean,
+    drafts_of,
+    listed,
+    moment,
+    packed,
+    parsed,
+    rebuilt,
+    settings_of,
+    take_settings,
+    unpacked,
+)
 from app.chats.search import Snippet, query, snippet, visible
 
 HITS, HITS_OF_CHAT, SCANNED = 60, 3, 400
 
-ALL_CHATS = """SELECT chats.*, drafts.text AS draft,
+ALL_CHATS = """SELECT chats.*, drafts.text AS draft, drafts.files AS draft_files, drafts.queued AS queued,
     EXISTS (SELECT 1 FROM messages WHERE chat = chats.id) AS has_messages
     FROM chats LEFT JOIN drafts ON drafts.chat = chats.id WHERE NOT removed"""
 
@@ -38,6 +51,8 @@ def chat_of(row: Row) -> Chat:
         created=moment(row["created"]),
         used=moment(row["used"]),
         draft=rebuilt(str, row["draft"]),
+        draft_files=files_of(listed(row["draft_files"])),
+        queued=drafts_of(listed(row["queued"])),
         loaded=not row["has_messages"],
     )
     if settings := parsed(row["settings"]):
@@ -123,6 +138,11 @@ def put_chat(db: sqlite3.Connection, values: dict[str, Any], draft: str) -> None
     """Write a chat down, and its draft."""
     put(db, "chats", values)
     put(db, "drafts", {"chat": values["id"], "text": draft})
+
+
+def put_waiting(db: sqlite3.Connection, chat: str, files: str, queued: str) -> None:
+    """Write down what waits to be sent in a chat beside the text of its draft, both as JSON."""
+    put(db, "drafts", {"chat": chat, "files": files, "queued": queued})
 
 
 def hits_in(db: sqlite3.Connection, asked: str) -> list[Hit]:

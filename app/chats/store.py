@@ -9,6 +9,7 @@ Where the disk refuses, nothing is dropped: what waits is tried again until it c
 
 from __future__ import annotations
 
+import json
 import logging
 import sqlite3
 import threading
@@ -21,7 +22,8 @@ from typing import Any
 
 from app.chats.chat import Answer, Chat, Removal, Turn, in_order
 from app.chats.database import Transaction, is_damage, open_database, purge, why
-from app.chats.record import clean, fill, packed, record_of_answer, record_of_turn, records
+from app.chats.files import files_data
+from app.chats.record import clean, drafts_data, fill, packed, record_of_answer, record_of_turn, records
 from app.chats.rows import (
     ALL_CHATS,
     Hit,
@@ -31,6 +33,7 @@ from app.chats.rows import (
     put_chat,
     put_message,
     put_piece,
+    put_waiting,
     records_in,
     values_of,
 )
@@ -53,6 +56,12 @@ class _Growth:
 
     def job(self, answer: int) -> Job:
         return partial(put_piece, message=answer, text=clean("".join(self.texts)), tokens=packed(self.tokens))
+
+
+def _waiting(chat: Chat) -> tuple[str, str]:
+    """The files of the draft and the messages that wait, as JSON."""
+    files, queued = files_data(chat.draft_files), drafts_data(chat.queued)
+    return json.dumps(files, ensure_ascii=False), json.dumps(queued, ensure_ascii=False)
 
 
 class Store:
@@ -121,6 +130,12 @@ class Store:
         with self._wake:
             self._typed[chat.id] = (values_of(chat), clean(chat.draft))
             self._gather()
+
+    def keep_waiting(self, chat: Chat) -> None:
+        """Write down the files of the draft and the messages that wait to be sent."""
+        files, queued = _waiting(chat)
+        self.keep(chat)
+        self._do(partial(put_waiting, chat=chat.id, files=files, queued=queued))
 
     def add(self, chat: Chat, *versions: Turn | Answer) -> None:
         """Write new messages, each after the one it follows."""
@@ -209,6 +224,8 @@ class Store:
         with Transaction(db):
             for chat in chats:
                 put_chat(db, values_of(chat), clean(chat.draft))
+                if chat.draft_files or chat.queued:
+                    put_waiting(db, chat.id, *_waiting(chat))
                 for record in records(chat):
                     put_message(db, chat.id, record)
 

@@ -8,6 +8,7 @@ from engine.types.events import (
     ChatMemory,
     Checked,
     CheckProgress,
+    Counted,
     Event,
     Failed,
     Finished,
@@ -24,6 +25,7 @@ from engine.types.events import (
     Unloaded,
     Waiting,
     WaitReason,
+    Weighed,
     WordCheck,
     WorkerStopped,
 )
@@ -92,6 +94,7 @@ __all__ = [
     "CheckProgress",
     "Checked",
     "Comparison",
+    "Counted",
     "Decision",
     "DepthEvidence",
     "DepthSource",
@@ -146,6 +149,7 @@ __all__ = [
     "UsedSampling",
     "WaitReason",
     "Waiting",
+    "Weighed",
     "WordCheck",
     "WorkerStopped",
 ]

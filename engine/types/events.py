@@ -8,7 +8,7 @@ from typing import Literal
 from engine.types.evidence import Evidence
 from engine.types.model import ModelInfo
 from engine.types.numbers import RoundStats, Snapshot
-from engine.types.reply import Decision, ErrorReport, Reply
+from engine.types.reply import Decision, ErrorReport, LeftOut, Reply
 
 
 @dataclass(frozen=True)
@@ -181,6 +181,30 @@ class Checked:
 
 
 @dataclass(frozen=True)
+class Counted:
+    """A text has been counted: it is about so many `tokens`, to the few that reach over the pieces it is counted in.
+    None where there is no model to count for."""
+
+    id: int
+    tokens: int | None
+
+
+@dataclass(frozen=True)
+class Weighed:
+    """What the prompt of a request comes to: `tokens` in all, of the `limit` that the reply shares with it.
+
+    `left_out` is what would not be read of it where the oldest turns may be left out. `tokens` is None where it could
+    not be counted; `too_long` then says that the last message alone is longer than the limit.
+    """
+
+    id: int
+    tokens: int | None
+    limit: int
+    left_out: LeftOut = field(default_factory=LeftOut)
+    too_long: bool = False
+
+
+@dataclass(frozen=True)
 class WorkerStopped:
     """The worker thread has ended. `error` is None after an orderly shutdown."""
 
@@ -205,5 +229,7 @@ Event = (
     | Measured
     | CheckProgress
     | Checked
+    | Counted
+    | Weighed
     | WorkerStopped
 )

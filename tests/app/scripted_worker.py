@@ -12,6 +12,7 @@ from engine.policy import decide
 from engine.telemetry import Comparer
 from engine.types import (
     Capability,
+    Counted,
     Decision,
     DepthEvidence,
     Device,
@@ -103,6 +104,8 @@ class ScriptedWorker:
         self.measurements: list[int] = []
         self.stops: list[int] = []
         self.forgotten: list[str] = []
+        self.counts: dict[int, str] = {}
+        self.weighings: list[Request] = []
         self.budgets: list[int | None] = []
         self._comparers: dict[str, Comparer] = {}
         self._drafted_last = True
@@ -130,6 +133,12 @@ class ScriptedWorker:
     def forget(self, chat: str) -> None:
         self.forgotten.append(chat)
 
+    def count(self, request_id: int, text: str) -> None:
+        self.counts[request_id] = text
+
+    def weigh(self, request: Request) -> None:
+        self.weighings.append(request)
+
     def set_chat_memory(self, budget: int | None) -> None:
         self.budgets.append(budget)
 
@@ -149,6 +158,11 @@ class ScriptedWorker:
     def get_ready(self, info: ModelInfo | None = None) -> None:
         """Ready, and the model that was asked for is loaded."""
         self.say(Ready(), Loaded(info or model_info()))
+
+    def count_words(self) -> None:
+        """What was asked to be counted has a token a word."""
+        self.say(*(Counted(id, len(text.split())) for id, text in self.counts.items()))
+        self.counts.clear()
 
     @property
     def comparer(self) -> Comparer:
