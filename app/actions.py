@@ -31,6 +31,7 @@ SEPARATOR = None
 MENUS: dict[str, tuple[Entry | None, ...]] = {
     "File": (
         Entry("new_chat", "New Chat", ("Ctrl+N",)),
+        Entry("settings", "Settings…", ("Ctrl+,",), role=Role.PreferencesRole),
         SEPARATOR,
         Entry("open_model", "Open Model Folder…", ("Ctrl+O",)),
         Entry("use_guide", "Use Guide"),

@@ -69,7 +69,7 @@ class Jobs(QObject):
                 id=self._bridge.new_id(),
                 chat=chat.id,
                 messages=chat.messages(turn, None),
-                sampling=sampling_of(answer) or chat.sampling,
+                sampling=sampling_of(answer) or model.sampling(chat.sampling),
                 seed=answer.seed,
                 max_tokens=len(answer.tokens),
                 mtp=model.wish,

@@ -48,16 +48,26 @@ def build(settings: Settings, bridge: Bridge, store: Store | None = None) -> Win
     """
     theme.show(theme.Theme(text_scale=settings.text_scale))
     theme.choose(settings.appearance)
+    settings.listen(lambda name: dress(settings, name))
     session = Session(bridge, settings, store)
     window = Window(session, read_prompts(paths.RESOURCES / "prompts.toml"))
     session.setParent(window)
     if not settings.geometry:
         window.fit(window.screen().availableSize())
     window.painted.connect(bridge.start)
-    window.painted.connect(lambda: session.use_model(session.model.path))
+    if settings.load_at_start:
+        window.painted.connect(lambda: session.use_model(session.model.path))
     window.closed.connect(bridge.shutdown)
     window.closed.connect(session.close)
     return window
+
+
+def dress(settings: Settings, changed: str) -> None:
+    """Let a changed setting of the window's looks hold at once."""
+    if changed == "appearance":
+        theme.choose(settings.appearance)
+    elif changed == "text_scale":
+        theme.set_text_scale(settings.text_scale)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -11,7 +11,7 @@ from pathlib import Path
 from PySide6.QtCore import QObject, Signal
 
 from app.bridge import Bridge
-from app.settings import GUIDE, Settings
+from app.settings import GUIDE, Settings, first_set
 from app.speed import SpeedLog
 from engine.types import (
     ChatMemory,
@@ -23,6 +23,7 @@ from engine.types import (
     ModelInfo,
     MtpWish,
     Overflow,
+    SamplingChoice,
 )
 
 
@@ -50,6 +51,8 @@ class ModelInUse(QObject):
         self.path = settings.last_model
         self.info: ModelInfo | None = None
         """What is known of it since it was loaded."""
+        self.resting = not settings.load_at_start
+        """It is not in memory, and nothing is wrong: it was freed, or never asked for. The next message loads it."""
         self.loading: LoadProgress | None = None
         self.wish = MtpWish()
         self.chat_memory: ChatMemory | None = None
@@ -61,6 +64,7 @@ class ModelInUse(QObject):
         bridge.chat_memory.connect(self._on_chat_memory)
         bridge.worker_lost.connect(self._on_worker_lost)
         bridge.set_chat_memory(settings.chat_memory)
+        settings.listen(self._on_setting)
 
     @property
     def title(self) -> str:
@@ -82,6 +86,7 @@ class ModelInUse(QObject):
         """Load the model at `path` in place of this one. Ends in `loaded` or `load_failed`."""
         self.path = path
         self.info = None
+        self.resting = False
         self.loading = LoadProgress(path, "", 0.0)
         self.changed.emit()
         self._bridge.load(path)
@@ -110,6 +115,14 @@ class ModelInUse(QObject):
     def _on_worker_lost(self, _: ErrorReport) -> None:
         self.info = None
         self.changed.emit()
+
+    def free(self) -> None:
+        """Give its memory back. It comes back by itself with the next message."""
+        if self.info is not None:
+            self.info = None
+            self.resting = True
+            self._bridge.unload()
+            self.changed.emit()
 
     def take_evidence(self, evidence: Evidence) -> None:
         """It was measured: what Auto decides may be another thing now."""
@@ -162,21 +175,33 @@ class ModelInUse(QObject):
 
     def set_overflow(self, overflow: Overflow) -> None:
         """What happens from the next reply on to a chat that is longer than its context."""
-        self.settings.overflow = overflow
-        self._save()
-        self.room_changed.emit()
+        self.settings.set("overflow", overflow)
 
     def set_chat_memory(self, budget: int | None) -> None:
         """Bytes that recent chats may keep in memory; None lets the engine choose."""
-        self.settings.chat_memory = budget
-        self._bridge.set_chat_memory(budget)
-        self._save()
-        self.room_changed.emit()
+        self.settings.set("chat_memory", budget)
 
     def _on_chat_memory(self, memory: ChatMemory) -> None:
         self.chat_memory = memory
         self.room_changed.emit()
 
+    # ------------------------------------------------------------ settings
+
+    def sampling(self, chosen: SamplingChoice) -> SamplingChoice:
+        """What a chat that chose this samples with: its own values, then this model's, then those for all chats. What
+        none of them sets is left to the model's recommendation."""
+        return first_set(chosen, self.settings.model_sampling.get(self.path), self.settings.sampling)
+
+    def _on_setting(self, name: str) -> None:
+        if name == "chat_memory":
+            self._bridge.set_chat_memory(self.settings.chat_memory)
+        if name in ("chat_memory", "overflow"):
+            self.room_changed.emit()
+        elif name == "override" and self.info is not None:
+            self.wish = self.settings.wish(self.path, self.info.capability)
+            self.wish_changed.emit()
+        elif name == "trouble" and self.settings.trouble:
+            self.told.emit(self.settings.trouble)
+
     def _save(self) -> None:
-        if not self.settings.save():
-            self.told.emit("Settings could not be saved. They hold until you quit.")
+        self.settings.save()  # which tells of its own failure

@@ -135,7 +135,7 @@ class Replies(QObject):
         self._bridge.stop_job()  # a message comes before checks and measurements
         writing.waits_for_model = False
         chat, answer, begun = writing.chat, writing.answer, writing.begun
-        sampling, seed, thinking = chat.sampling, chat.seed, model.thinking_wish
+        sampling, seed, thinking = model.sampling(chat.sampling), chat.seed, model.thinking_wish
         if begun is not None and answer.model == info.path:
             # With its own settings the rest is what it would have been, had it not broken off.
             sampling, seed, thinking = sampling_of(answer) or sampling, answer.seed, answer.thinking

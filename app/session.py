@@ -15,11 +15,12 @@ from PySide6.QtCore import QObject, Signal
 from app.bridge import Bridge, State
 from app.chats.chat import Answer, Chat, Removal, Turn
 from app.chats.store import Store
+from app.idle import IdleModel
 from app.jobs import Jobs
 from app.model import ModelInUse
 from app.replies import Replies
 from app.rounds import write_rounds
-from app.settings import Settings
+from app.settings import Preset, Settings
 from app.shelf import Shelf
 from engine.types import ErrorReport
 
@@ -33,6 +34,7 @@ class Session(QObject):
     state_changed = Signal()  # the state, or what it is about (progress, decision)
     load_failed = Signal(object, object)  # Chat, ErrorReport: shown where the model was asked for
     message_wanted = Signal(object, object)  # Turn, Answer or None: bring it into sight
+    chat_set = Signal()  # instructions or sampling of the chat that is shown
     removed = Signal(str)  # one short line about what was taken away and can be put back
     undo_changed = Signal()  # whether there is something to put back
     notice = Signal(str)  # one short line about something that was not done
@@ -45,7 +47,7 @@ class Session(QObject):
         super().__init__(parent)
         self.bridge = bridge
         self.settings = settings
-        self.shelf = Shelf(store or Store(), self)
+        self.shelf = Shelf(store or Store(), self, instructions=settings.instructions)
         self.model = ModelInUse(bridge, settings, self)
         self.replies = Replies(bridge, self.model, self.shelf, self)
         self.jobs = Jobs(bridge, self.model, lambda: self.replies.busy, self)
@@ -62,6 +64,10 @@ class Session(QObject):
         self.replies.turns_changed.connect(self.turns_changed)
         self.replies.model_wanted.connect(self._on_model_wanted)
         self.replies.ended.connect(self._on_reply_ended)
+        self.idle = IdleModel(self.model, lambda: self.replies.busy or self.jobs.running is not None, self)
+        self.replies.changed.connect(self.idle.begin)
+        self.jobs.changed.connect(self.idle.begin)
+        settings.listen(self._on_setting)
         self.shelf.changed.connect(self.chats_changed)
         self.shelf.told.connect(self.notice)
 
@@ -152,12 +158,34 @@ class Session(QObject):
         """What the model is told before the conversation that is shown."""
         if text != self.current.instructions:
             self.current.instructions = text
-            self.shelf.store.keep_soon(self.current)
+            self._chat_was_set()
 
     def set_sampling(self, **changes: object) -> None:
         """Change sampling fields of the chat that is shown; None gives a field back to the model."""
         self.current.sampling = replace(self.current.sampling, **changes)  # type: ignore[arg-type]
+        self._chat_was_set()
+
+    def set_reply(self, **changes: int | None) -> None:
+        """Change `seed` or `max_tokens` of the chat that is shown."""
+        for name, value in changes.items():
+            setattr(self.current, name, value)
+        self._chat_was_set()
+
+    def use_preset(self, preset: Preset) -> None:
+        """Give its instructions and its sampling to the chat that is shown."""
+        self.current.instructions, self.current.sampling = preset.instructions, preset.sampling
+        self._chat_was_set()
+
+    def _chat_was_set(self) -> None:
         self.shelf.store.keep_soon(self.current)
+        self.chat_set.emit()
+
+    def _on_setting(self, name: str) -> None:
+        if name == "instructions":
+            self.shelf.give_new_chats(self.settings.instructions)
+            self.chat_set.emit()
+        elif name == "unload_after":
+            self.idle.begin()
 
     def close(self) -> None:
         """The app ends: what is being written is stopped and kept, and everything is on disk after this."""

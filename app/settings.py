@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import logging
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -101,6 +101,17 @@ def _written(value: Any) -> Any:
     return value
 
 
+def first_set(*choices: SamplingChoice | None) -> SamplingChoice:
+    """Each field as the first of these that sets it."""
+    known = [choice for choice in choices if choice is not None]
+    names = [f.name for f in fields(SamplingChoice)]
+    return SamplingChoice(**{name: _first(getattr(choice, name) for choice in known) for name in names})
+
+
+def _first(values: Iterable[Any]) -> Any:
+    return next((value for value in values if value is not None), None)
+
+
 # ---------------------------------------------------------------- the table
 
 
@@ -128,14 +139,6 @@ class Settings:
             unit=0.01,
         ),
         1.0,
-    )
-    notify: bool = declared(
-        Switch(
-            page="General",
-            label="Say when a long reply is finished",
-            hint="A notification, while another app is in front.",
-        ),
-        True,
     )
     instructions: str = declared(
         Text(
@@ -189,9 +192,9 @@ class Settings:
     override: Override = declared(
         Choice(
             page="Speed",
-            label="Reading ahead, for models you have not decided about",
-            hint="Auto reads ahead where that pays on this computer. What you choose for a model in the Speed tab "
-            "holds for that model.",
+            label="Reading ahead with MTP",
+            hint="For models that you have not decided about in the Speed tab. Auto reads ahead where that pays on "
+            "this computer.",
             choices=(("Auto", "auto"), ("On", "on"), ("Off", "off")),
         ),
         "auto",

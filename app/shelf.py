@@ -34,9 +34,11 @@ class Shelf(QObject):
 
     _answered = Signal(object)  # a call that the store's thread asks for
 
-    def __init__(self, store: Store, parent: QObject | None = None) -> None:
+    def __init__(self, store: Store, parent: QObject | None = None, *, instructions: str = "") -> None:
+        """New chats begin with these `instructions`."""
         super().__init__(parent)
         self.store = store
+        self._instructions = instructions
         self.trouble = store.trouble
         """Why chats are not saved, or what became of the file they were in; empty while all is well."""
         self.chats: list[Chat] = store.chats()
@@ -58,10 +60,18 @@ class Shelf(QObject):
         """A chat in which nothing was asked: the one that is there, else a new one."""
         empty = next((chat for chat in self.chats if chat.is_empty), None)
         if empty is None:
-            empty = Chat()
+            empty = Chat(instructions=self._instructions)
             self.chats.append(empty)
             self._sort()
         return empty
+
+    def give_new_chats(self, instructions: str) -> None:
+        """Let new chats begin with these instructions; so does the empty one, unless its own were changed."""
+        for chat in self.chats:
+            if chat.is_empty and chat.instructions == self._instructions:
+                chat.instructions = instructions
+                self.store.keep_soon(chat)
+        self._instructions = instructions
 
     def open(self, chat: Chat) -> None:
         """Read its messages, unless they are there."""

@@ -394,13 +394,13 @@ class ChatView(QWidget):
         self._column.insertWidget(0, self._failure)
 
     def _tell_trouble(self) -> None:
-        """A card over the status line that says what became of the chats of the last run, until it has been read."""
-        trouble = self._session.shelf.trouble
-        if not trouble:
-            return
-        card = FailureCard(ErrorReport("chats", trouble), "OK")
-        card.action_requested.connect(card.hide)
-        self._column.insertWidget(0, card)
+        """Cards over the status line that say what became of the chats and the settings of the last run, until they
+        have been read."""
+        for trouble in (self._session.shelf.trouble, self._session.settings.trouble):
+            if trouble:
+                card = FailureCard(ErrorReport("kept", trouble), "OK")
+                card.action_requested.connect(card.hide)
+                self._column.insertWidget(0, card)
 
     def _recover(self) -> None:
         self._failures.clear()
@@ -539,6 +539,8 @@ class ChatView(QWidget):
             self.status.show_status(words, key, dot="accent" if ahead else "text3")
         elif state == State.STOPPING:
             self.status.show_status("Stopping…", dot="text3")
+        elif session.model.resting:
+            self.status.show_status(f"{session.model.title} is not in memory. Your next message loads it.")
         elif session.model.info is None and session.bridge.state == State.IDLE and session.model.loading is None:
             self.status.show_status("No model is loaded. Choose one above, or send to try again.")
         else:

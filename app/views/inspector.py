@@ -8,6 +8,7 @@ from PySide6.QtWidgets import QHBoxLayout, QStackedWidget, QTextEdit, QVBoxLayou
 from app import theme
 from app.session import Session
 from app.views.controls import Hairline, Label, Paragraph, Segments
+from app.views.presets import PresetPicker
 from app.views.sampling import SamplingPanel
 from app.views.speed import SpeedPanel
 
@@ -31,6 +32,10 @@ class InstructionsPanel(QWidget):
         layout = QVBoxLayout(self)
         layout.setContentsMargins(20, 16, 20, 20)
         layout.setSpacing(8)
+        self.presets = PresetPicker(session.settings, lambda: session.current)
+        self.presets.used.connect(session.use_preset)
+        layout.addWidget(self.presets, 0, Qt.AlignmentFlag.AlignLeft)
+        layout.addSpacing(8)
         layout.addWidget(Label("Instructions for this chat", "cap", "text2"))
         layout.addWidget(self.text, 1)
         layout.addWidget(
@@ -42,16 +47,19 @@ class InstructionsPanel(QWidget):
         )
         self.text.textChanged.connect(self._keep)
         session.current_changed.connect(self.refresh)
+        session.chat_set.connect(self.refresh)
         self.refresh()
 
     def _keep(self) -> None:
         self._session.set_instructions(self.text.toPlainText())
+        self.presets.refresh()
 
     def refresh(self) -> None:
         """Show the instructions of this chat."""
         instructions = self._session.current.instructions
         if self.text.toPlainText() != instructions:
             self.text.setPlainText(instructions)
+        self.presets.refresh()
 
 
 class Inspector(QWidget):

@@ -111,9 +111,9 @@ class NumberField(QLineEdit):
         value = self._quantity.read(text)
         different = value != self._value and not (value is None and text)  # not a number: what was there stays
         self.show_value(value if different else self._value)
-        self.objected.emit(self._quantity.objection(text))
         if different:
             self.changed.emit(value)
+        self.objected.emit(self._quantity.objection(text))  # last: whoever heard of the change shows the value anew
 
     def focusInEvent(self, event: QFocusEvent) -> None:
         super().focusInEvent(event)

@@ -1,19 +1,21 @@
-"""The Sampling tab: how the next token is chosen in this chat.
+"""The Sampling tab: how the next token is chosen in this chat, in the chats of this model, or in all.
 
-An empty field leaves the choice to the model and says what that is. A neutral value reads "off". Numbers may be
-typed with a point or a comma, whatever the system's language, and are kept as numbers.
+The nearer one wins: chat, model, all chats, and last the model's own recommendation. An empty field says what holds in
+its place, and whose it is. A neutral value reads "off". Numbers may be typed with a point or a comma, whatever the
+system's language, and are kept as numbers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import replace
+from typing import Any
 
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QFrame, QScrollArea, QVBoxLayout, QWidget
 
 from app.session import Session
-from app.views.controls import Button, Label, Paragraph
+from app.views.controls import Button, Label, Paragraph, Segments
 from app.views.number_field import NumberField, NumberRow, Quantity
 from app.views.room import RoomSection
 from engine.types import Sampling, SamplingChoice
@@ -70,22 +72,31 @@ class SamplingPanel(QWidget):
         column = QVBoxLayout(content)
         column.setContentsMargins(20, 16, 20, 20)
         column.setSpacing(8)
-        column.addWidget(Label("For this chat", "cap", "text2"))
+        self.level = Segments([("This chat", "chat"), ("This model", "model"), ("All chats", "all")], "Sampling of")
+        self.level.choose("chat")
+        self.level.chosen.connect(lambda _: self.refresh())
+        column.addWidget(self.level)
+        column.addSpacing(8)
         for quantity in SAMPLING:
             self._add(column, quantity, self._keep_sampling(quantity.name))
-        column.addSpacing(8)
-        column.addWidget(Label("Reply", "cap", "text2"))
-        self._add(column, SEED, self._keep("seed"))
-        self._add(column, MAX_TOKENS, self._keep("max_tokens"))
+        self._reply = QWidget()
+        reply = QVBoxLayout(self._reply)
+        reply.setContentsMargins(0, 8, 0, 0)
+        reply.setSpacing(8)
+        reply.addWidget(Label("Reply", "cap", "text2"))
+        self._add(reply, SEED, self._keep_reply("seed"))
+        self._add(reply, MAX_TOKENS, self._keep_reply("max_tokens"))
+        column.addWidget(self._reply)
         self.fields["seed"].show_default("new each time")
         self.fields["max_tokens"].show_default("no limit")
         column.addSpacing(4)
-        self.reset = Button("Use the model’s values", "link", "smallmedium")
+        self.reset = Button("", "link", "smallmedium")
         self.reset.clicked.connect(self._reset)
         column.addWidget(self.reset, 0, Qt.AlignmentFlag.AlignLeft)
         column.addWidget(
             Paragraph(
-                "An empty field follows the model’s own recommendation. Changes hold from the next message.",
+                "What this chat sets goes before what its model sets, and that before what all chats do. Changes hold "
+                "from the next message.",
                 "small",
                 "text3",
             )
@@ -105,53 +116,81 @@ class SamplingPanel(QWidget):
         layout.addWidget(scroll)
         session.current_changed.connect(self.refresh)
         session.model.changed.connect(self.refresh)
+        session.chat_set.connect(self.refresh)
+        session.settings.listen(self._on_setting)
         self.refresh()
 
-    def _add(self, column: QVBoxLayout, quantity: Quantity, keep: Callable[[object], None]) -> None:
+    def _add(self, column: QVBoxLayout, quantity: Quantity, keep: Callable[[Any], None]) -> None:
         line = NumberRow(quantity)
         line.field.changed.connect(keep)
         column.addWidget(line)
         self.fields[quantity.name] = line.field
 
+    def _on_setting(self, name: str) -> None:
+        if name in ("sampling", "model_sampling"):
+            self.refresh()
+
     def _keep_sampling(self, name: str) -> Callable[[object], None]:
-        def keep(value: object) -> None:
-            self._session.set_sampling(**{name: value})
-            self._refresh_reset()
+        return lambda value: self._keep(replace(self._chosen(), **{name: value}))  # type: ignore[arg-type]
 
-        return keep
+    def _keep_reply(self, name: str) -> Callable[[int | None], None]:
+        return lambda value: self._session.set_reply(**{name: value})
 
-    def _keep(self, name: str) -> Callable[[object], None]:
-        def keep(value: object) -> None:
-            setattr(self._session.current, name, value)
-            self._refresh_reset()
+    def _chosen(self) -> SamplingChoice:
+        """What is set at the level that is shown."""
+        session = self._session
+        match self.level.value:
+            case "chat":
+                return session.current.sampling
+            case "model":
+                return session.settings.model_sampling.get(session.model.path, SamplingChoice())
+            case _:
+                return session.settings.sampling
 
-        return keep
+    def _keep(self, sampling: SamplingChoice) -> None:
+        session = self._session
+        match self.level.value:
+            case "chat":
+                session.set_sampling(**vars(sampling))
+            case "model":
+                session.settings.set(
+                    "model_sampling", {**session.settings.model_sampling, session.model.path: sampling}
+                )
+            case _:
+                session.settings.set("sampling", sampling)
 
     def _reset(self) -> None:
-        chat = self._session.current
-        chat.sampling, chat.seed, chat.max_tokens = SamplingChoice(), None, None
-        self.refresh()
+        if self.level.value == "chat":
+            self._session.set_reply(seed=None, max_tokens=None)
+        self._keep(SamplingChoice())
 
     def refresh(self) -> None:
-        """Show the values of this chat and the defaults of this model."""
-        chat, info = self._session.current, self._session.model.info
+        """Show what is set at this level, and in each empty field what holds in its place."""
+        chat, chosen = self._session.current, self._chosen()
         for quantity in SAMPLING:
             field = self.fields[quantity.name]
-            field.show_value(getattr(chat.sampling, quantity.name))
-            field.show_default("model’s own" if info is None else self._default_words(quantity, info.defaults))
+            field.show_value(getattr(chosen, quantity.name))
+            field.show_default(self._beneath(quantity))
         self.fields["seed"].show_value(chat.seed)
         self.fields["max_tokens"].show_value(chat.max_tokens)
-        self._refresh_reset()
-
-    def _default_words(self, quantity: Quantity, recommended: SamplingChoice) -> str:
-        """What an empty field amounts to, and whether the model says so."""
-        value = getattr(recommended, quantity.name)
-        if value is None:
-            return quantity.write(getattr(Sampling(), quantity.name))
-        return f"{quantity.write(value)} from the model"
-
-    def _refresh_reset(self) -> None:
-        chat = self._session.current
-        set_here = [getattr(chat.sampling, f.name) for f in fields(chat.sampling)]
-        set_here += [chat.seed, chat.max_tokens]
+        of_chat = self.level.value == "chat"
+        self._reply.setVisible(of_chat)
+        self.reset.setText("Set nothing in this chat" if of_chat else "Set nothing here")
+        set_here = [*vars(chosen).values(), *([chat.seed, chat.max_tokens] if of_chat else [])]
         self.reset.setEnabled(any(value is not None for value in set_here))
+
+    def _beneath(self, quantity: Quantity) -> str:
+        """What an empty field amounts to, and who says so."""
+        session, info = self._session, self._session.model.info
+        settings, level = session.settings, self.level.value
+        of_model = settings.model_sampling.get(session.model.path, SamplingChoice())
+        lower = [(of_model, "for this model")] if level == "chat" else []
+        if level != "all":
+            lower.append((settings.sampling, "for all chats"))
+        if info is not None:
+            lower.append((info.defaults, "from the model"))
+        for choice, whose in lower:
+            value = getattr(choice, quantity.name)
+            if value is not None:
+                return f"{quantity.write(value)} {whose}"
+        return "model’s own" if info is None else quantity.write(getattr(Sampling(), quantity.name))

@@ -30,6 +30,8 @@ from app.views.controls import FocusRing, Hairline
 from app.views.header import HEADER, Header
 from app.views.inspector import WIDTH as INSPECTOR
 from app.views.inspector import Inspector
+from app.views.presets import PresetSection
+from app.views.settings import SettingsWindow
 from app.views.sidebar import WIDTH as SIDEBAR
 from app.views.sidebar import Sidebar
 
@@ -53,6 +55,7 @@ class Window(QMainWindow):
         self.session = session
         self._settings = session.settings
         self._was_painted = False
+        self._settings_window: SettingsWindow | None = None
         self.setWindowTitle("Foreword")
         self.setMinimumSize(520, 480)
         self.resize(1280, 840)
@@ -128,6 +131,7 @@ class Window(QMainWindow):
             "rename_chat": self.rename_chat,
             "pin_chat": lambda: session.shelf.pin(session.current, not session.current.pinned),
             "delete_chat": lambda: session.remove_chat(session.current),
+            "settings": self.show_settings,
             "about": self._about,
         }
         for name, do in does.items():
@@ -138,12 +142,14 @@ class Window(QMainWindow):
         self.header.sidebar_toggled.connect(lambda: self.show_sidebar(True))
         self.header.inspector.clicked.connect(self.show_inspector)
         self.inspector.speed.export.clicked.connect(self.export_rounds)
+        self.inspector.instructions.presets.settings_wanted.connect(lambda: self.show_settings("Chat"))
         self.header.picker.folder_wanted.connect(self.choose_folder)
         for changed in (
             *(session.state_changed, session.current_changed, session.chats_changed),
             *(session.turns_changed, session.undo_changed),
         ):
             changed.connect(self._refresh_actions)
+        self._settings.listen(lambda name: self._refresh_actions() if name == "appearance" else None)
 
     # ------------------------------------------------------------ what the menus do
 
@@ -206,15 +212,22 @@ class Window(QMainWindow):
         self._scale_text(scales[min(max(nearest + step, 0), len(scales) - 1)])
 
     def _scale_text(self, scale: float) -> None:
-        theme.set_text_scale(scale)
-        self._settings.text_scale = theme.current().text_scale
-        self._settings.save()
+        self._settings.set("text_scale", scale)
 
     def _appear(self, appearance: theme.Appearance) -> None:
-        theme.choose(appearance)
-        self._settings.appearance = appearance
-        self._settings.save()
+        self._settings.set("appearance", appearance)
         self._refresh_actions()
+
+    def show_settings(self, page: str = "") -> None:
+        """Open the settings, on `page` where one is named."""
+        if self._settings_window is None:
+            self._settings_window = SettingsWindow(self._settings, self)
+            self._settings_window.page("Chat").add(PresetSection(self._settings, lambda: self.session.current))
+        if page:
+            self._settings_window.show_page(page)
+        self._settings_window.show()
+        self._settings_window.raise_()
+        self._settings_window.activateWindow()
 
     def _about(self) -> None:
         QMessageBox.about(

@@ -26,6 +26,7 @@ from app.views.thought import Thought
 from app.views.window import Window
 from engine.types import Loaded, Mode, Snapshot
 from tests.app.scripted_worker import ScriptedWorker, model_info
+from tests.app.settings_screenshots import take_settings
 from tests.app.speed_screenshots import take_tabs
 
 FIRST = "Yes. Plain text works best: one file per letter, with the date in its name."
@@ -236,6 +237,7 @@ def main(folder: Path) -> None:
         studio.take("long")
         studio.window.close()
         take_tabs(appearance, folder)
+        take_settings(appearance, folder)
         take_kept_chats(appearance, folder)
     qt.quit()
 

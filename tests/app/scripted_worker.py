@@ -106,6 +106,7 @@ class ScriptedWorker:
         self.forgotten: list[str] = []
         self.counts: dict[int, str] = {}
         self.weighings: list[Request] = []
+        self.unloads = 0
         self.budgets: list[int | None] = []
         self._comparers: dict[str, Comparer] = {}
         self._drafted_last = True
@@ -138,6 +139,9 @@ class ScriptedWorker:
 
     def weigh(self, request: Request) -> None:
         self.weighings.append(request)
+
+    def unload(self) -> None:
+        self.unloads += 1
 
     def set_chat_memory(self, budget: int | None) -> None:
         self.budgets.append(budget)

@@ -14,6 +14,7 @@ ENTRIES = [entry for entries in MENUS.values() for entry in entries if entry is 
 # The keys that people learn. The Edit menu takes the platform's own.
 KEYS = {
     "new_chat": ["Ctrl+N"],
+    "settings": ["Ctrl+,"],
     "find_chat": ["Ctrl+K"],
     "sidebar": ["Meta+Ctrl+S"],
     "inspector": ["Ctrl+Alt+I"],

@@ -209,3 +209,47 @@ def test_one_button_gives_everything_back(qtbot: QtBot, panel: SamplingPanel, se
     assert session.current.sampling == SamplingChoice()
     assert session.current.seed is None
     assert not panel.reset.isEnabled()
+
+
+def test_se01_the_nearer_setting_wins_and_the_form_says_whose_it_is(
+    qtbot: QtBot, panel: SamplingPanel, session: Session, worker: ScriptedWorker
+) -> None:
+    field = panel.fields["temperature"]
+    for level, value in (("all", "0.9"), ("model", "0.5"), ("chat", "0.1")):
+        panel.level.button(level).click()
+        enter(qtbot, field, value)
+    panel.level.button("chat").click()
+    assert session.model.sampling(session.current.sampling).temperature == 0.1
+    enter(qtbot, field, "")
+    assert field.placeholderText() == "0.5 for this model"
+    assert session.model.sampling(session.current.sampling).temperature == 0.5
+    panel.level.button("model").click()
+    panel.reset.click()
+    assert field.placeholderText() == "0.9 for all chats"
+    panel.level.button("all").click()
+    assert field.text() == "0.9"
+    enter(qtbot, field, "")
+    assert field.placeholderText() == "0.7 from the model"
+    panel.level.button("model").click()
+    enter(qtbot, field, "0.3")
+    session.send("hello")
+    assert worker.requests[-1].sampling == SamplingChoice(temperature=0.3)
+
+
+def test_se01_what_is_set_for_one_model_is_not_set_for_another(
+    qtbot: QtBot, panel: SamplingPanel, session: Session, worker: ScriptedWorker
+) -> None:
+    panel.level.button("model").click()
+    enter(qtbot, panel.fields["top_k"], "40")
+    session.use_model("/models/other")
+    worker.get_ready(model_info("Other", "/models/other"))
+    session.bridge.tick()
+    assert panel.fields["top_k"].text() == ""
+    session.send("hello")
+    assert worker.requests[-1].sampling == SamplingChoice()
+
+
+def test_whose_a_value_is_fits_its_field(panel: SamplingPanel) -> None:
+    field = panel.fields["repetition_penalty"]
+    for words in ("1.05 for this model", "1.05 for all chats"):
+        assert field.fontMetrics().horizontalAdvance(words) <= field.width() - 2 * 8 - 4

@@ -782,10 +782,10 @@ def test_the_context_in_use_is_what_the_model_counted(desk: Desk) -> None:
     assert desk.session.current.used_tokens == 25 + 11
 
 
-def test_settings_that_cannot_be_saved_are_told(qtbot: QtBot, monkeypatch: pytest.MonkeyPatch) -> None:
-    desk = Desk()
+def test_settings_that_cannot_be_saved_are_told(qtbot: QtBot, tmp_path: Path) -> None:
+    (tmp_path / "a file").write_text("")
+    desk = Desk(Settings(path=tmp_path / "a file" / "settings.json"))
     desk.load()
-    monkeypatch.setattr(Settings, "save", lambda self: False)
     desk.session.model.set_wish(MtpWish("off"))
     assert "could not be saved" in desk.notices[-1]
 

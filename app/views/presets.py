@@ -1,0 +1,179 @@
+"""Presets in the settings window: their names, what each holds, and deleting with undo. And the menu that gives one to
+a chat."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import fields
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtWidgets import QLineEdit, QMenu, QToolButton, QVBoxLayout, QWidget
+
+from app import presets, theme
+from app.chats.chat import Chat
+from app.settings import Preset, Settings
+from app.views.controls import Button, Label, Paragraph, row
+from app.views.sampling import SAMPLING
+from app.views.settings import grouped
+from app.views.status import StatusLine
+
+SHOWN_WORDS = 12
+
+
+def contents(preset: Preset) -> str:
+    """What a preset holds, in one line: the first words of its instructions, and what it sets."""
+    words = preset.instructions.split()
+    told = " ".join(words[:SHOWN_WORDS]) + ("…" if len(words) > SHOWN_WORDS else "")
+    labels = {quantity.name: quantity for quantity in SAMPLING}
+    set_here = [
+        f"{labels[f.name].label} {labels[f.name].write(value)}"
+        for f in fields(preset.sampling)
+        if f.name in labels and (value := getattr(preset.sampling, f.name)) is not None
+    ]
+    return " · ".join(part for part in (told, *set_here) if part) or "Nothing set: as a new chat without instructions."
+
+
+class PresetRow(QWidget):
+    """One preset: its name, which can be edited, and what it holds."""
+
+    removal_wanted = Signal()
+    renamed = Signal(str)
+
+    def __init__(self, preset: Preset) -> None:
+        super().__init__()
+        self._preset = preset
+        self.name = QLineEdit(preset.name)
+        self.name.setProperty("kind", "field")
+        self.name.setFont(theme.current().font("ui"))
+        self.name.setAccessibleName(f"Name of the preset “{preset.name}”")
+        self.name.editingFinished.connect(self._rename)
+        self.delete = Button("Delete", "link", "smallmedium")
+        self.delete.setAccessibleName(f"Delete the preset “{preset.name}”")
+        self.delete.clicked.connect(self.removal_wanted)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(16, 12, 16, 12)
+        layout.setSpacing(6)
+        line = row(self.name, self.delete, spacing=16)
+        line.setStretch(0, 1)
+        layout.addLayout(line)
+        layout.addWidget(Paragraph(contents(preset), "small", "text3"))
+
+    def _rename(self) -> None:
+        if self.name.text().strip():
+            self.renamed.emit(self.name.text())
+        else:
+            self.name.setText(self._preset.name)
+
+
+class PresetSection(QWidget):
+    """All presets, and a button that makes one of the chat that is shown."""
+
+    def __init__(self, settings: Settings, current: Callable[[], Chat]) -> None:
+        super().__init__()
+        self._settings = settings
+        self._current = current
+        self._removed: tuple[Preset, int] | None = None
+        self.rows: list[PresetRow] = []
+        self.save = Button("Save this chat’s instructions and sampling as a preset")
+        self.save.clicked.connect(self._save)
+        self.told = StatusLine()
+        self.told.acted.connect(self._undo)
+        self.told.hide()
+        self._list = QVBoxLayout()
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(8)
+        layout.addWidget(Label("Presets", "cap", "text2"))
+        layout.addLayout(self._list)
+        layout.addWidget(self.told)
+        layout.addWidget(self.save, 0, Qt.AlignmentFlag.AlignLeft)
+        settings.listen(lambda name: self.refresh() if name == "presets" else None)
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Show the presets that there are."""
+        while (item := self._list.takeAt(0)) is not None:
+            item.widget().hide()
+            item.widget().deleteLater()
+        self.rows = []
+        for preset in self._settings.presets:
+            shown = PresetRow(preset)
+            shown.removal_wanted.connect(lambda preset=preset: self._remove(preset))
+            shown.renamed.connect(lambda name, preset=preset: presets.rename(self._settings, preset, name))
+            self.rows.append(shown)
+        if self.rows:
+            self._list.addWidget(grouped(self.rows))
+        else:
+            words = (
+                "A preset keeps instructions and sampling under a name, for any chat: the Instructions tab has them."
+            )
+            self._list.addWidget(Paragraph(words, "small", "text3"))
+
+    def _save(self) -> None:
+        presets.save_new(self._settings, self._current())
+        self.rows[-1].name.setFocus()
+        self.rows[-1].name.selectAll()
+
+    def _remove(self, preset: Preset) -> None:
+        self._removed = preset, presets.remove(self._settings, preset)
+        self.told.show_status(f"“{preset.name}” was deleted. Chats that use it stay as they are.", action="Undo")
+        self.told.show()
+
+    def _undo(self) -> None:
+        if self._removed is not None:
+            presets.put_back(self._settings, *self._removed)
+        self._removed = None
+        self.told.hide()
+
+
+class PresetPicker(QToolButton):
+    """Names the preset that the chat is like, and gives it another. `used` carries the preset to be used."""
+
+    used = Signal(object)
+    settings_wanted = Signal()
+
+    def __init__(self, settings: Settings, current: Callable[[], Chat]) -> None:
+        super().__init__()
+        self._settings = settings
+        self._current = current
+        self.setProperty("kind", "picker")
+        self.setFont(theme.current().font("ui"))
+        self.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
+        self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+        self._menu = QMenu(self)
+        self._menu.aboutToShow.connect(self.fill)
+        self.setMenu(self._menu)
+        settings.listen(lambda name: self.refresh() if name == "presets" else None)
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Name the preset of the chat that is shown."""
+        preset = presets.in_use(self._settings, self._current())
+        name = preset.name if preset else "none"
+        shown = self.fontMetrics().elidedText(f"Preset: {name}", Qt.TextElideMode.ElideRight, 240)
+        self.setText(f"{shown} ▾")
+        self.setAccessibleName(f"Preset: {name}")
+
+    def fill(self) -> QMenu:
+        """The menu as it is now."""
+        self._menu.clear()
+        chat, mine = self._current(), presets.in_use(self._settings, self._current())
+        for preset in self._settings.presets:
+            action = self._menu.addAction(preset.name, lambda preset=preset: self.used.emit(preset))
+            action.setCheckable(True)
+            action.setChecked(preset == mine)
+        if self._settings.presets:
+            self._menu.addSeparator()
+        self._menu.addAction("Save as New Preset", lambda: self._save(chat))
+        if self._settings.presets and mine is None:
+            replacing = self._menu.addMenu("Replace")
+            for preset in self._settings.presets:
+                replacing.addAction(
+                    preset.name, lambda preset=preset: presets.replace_with(self._settings, preset, chat)
+                )
+        self._menu.addAction("Edit Presets…", self.settings_wanted.emit)
+        return self._menu
+
+    def _save(self, chat: Chat) -> None:
+        presets.save_new(self._settings, chat)
+        self.settings_wanted.emit()
