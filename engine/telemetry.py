@@ -160,13 +160,13 @@ def _band(context: int) -> int:
 
 
 class Counters:
-    """Adds up rounds. `first_token` is called once when the prefill hands out the reply's first token."""
+    """Adds up rounds. `token_read` is called when a prefill hands out a token: the reply's first, as a rule."""
 
     def __init__(self, prompt_tokens: int = 0, comparer: Comparer | None = None) -> None:
         """`comparer` is that of the conversation, if it is to be compared with plain rounds."""
         self._prompt_tokens = prompt_tokens
         self._comparer = comparer
-        self._tokens = 0
+        self._tokens = self._read = 0
         self._rounds = 0
         self._drafted = 0
         self._rollbacks = 0
@@ -187,9 +187,10 @@ class Counters:
         self._recent_evaluated = 0
         self._recent_accepted = 0
 
-    def first_token(self) -> None:
-        """Count the token that the prefill yields; no round made it."""
+    def token_read(self) -> None:
+        """Count the token that a prefill yields; no round made it."""
         self._tokens += 1
+        self._read += 1
 
     def add(self, stats: RoundStats) -> None:
         """Count one round."""
@@ -245,7 +246,7 @@ class Counters:
             by_position=tuple(map(PositionCount, self._evaluated, self._accepted)),
             by_drafter=tuple(self._by_drafter.values()),
             decode_ms=self._decode_ms,
-            tokens_per_second=_per_second(self._tokens - 1, self._decode_ms) if self._tokens else None,
+            tokens_per_second=_per_second(self._tokens - self._read, self._decode_ms),
             recent_tokens_per_second=_per_second(self._recent_emitted, self._recent_ms),
             recent_acceptance=self._recent_accepted / self._recent_evaluated if self._recent_evaluated else None,
             rollbacks=self._rollbacks,

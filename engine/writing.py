@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
 Emit = Callable[[Event], None]
 
 REPEATING = "Ended early: the model kept repeating itself"
+SET_APART = "Finished by itself: a step that it shared with other replies had failed"
 
 
 def blank_conversation(model: LoadedModel, mode: Mode = "mtp", mark_bytes: int = MARK_BYTES) -> Conversation:
@@ -242,8 +244,9 @@ class ReplyWriter:
         )
 
     def broken_off(self) -> Reply:
-        """What there is of a reply that ended with an error: what was held back is shown then too."""
-        self._output.finish()
+        """What there is of a reply that ended with an error: what was held back is shown then too, if it can be."""
+        with suppress(Exception):  # it may be the very thing that failed
+            self._output.finish()
         return self.so_far("error")
 
     def _notices(self, outcome: Outcome) -> Iterator[str]:
@@ -253,6 +256,8 @@ class ReplyWriter:
             yield f"The model did not read {turns} of this chat ({self._left_out.tokens:,} tokens)"
         if outcome.repeating:
             yield REPEATING
+        if outcome.set_apart:
+            yield SET_APART
         if outcome.finish_reason == "length" and self.prompt_tokens + len(outcome.tokens) >= self._limit.tokens:
             yield f"Ended: the chat is full, for {self._limit}"
 

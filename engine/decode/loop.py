@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol, cast
 
 import mlx.core as mx
@@ -89,11 +89,13 @@ class Task:
 @dataclass
 class Outcome:
     """Generated tokens, an end token included, and why they ended. `repeating`: the reply was ended because it had
-    said one token `MAX_RUN` times on end. Times in ms."""
+    said one token `MAX_RUN` times on end. `set_apart`: a round that it shared had failed, so that it was read again and
+    written alone. Times in ms."""
 
     tokens: list[int] = field(default_factory=list)
     finish_reason: FinishReason = "length"
     repeating: bool = False
+    set_apart: bool = False
     reused: int = 0
     prefill_ms: float = 0.0
 
@@ -196,7 +198,7 @@ class Row:
     @property
     def fixed_depth(self) -> int | None:
         """The depth of every round, None where that is open."""
-        return self.task.depth if self.task.depths is None else None
+        return self.task.depth if isinstance(self.depths, FixedDepth) else None
 
     @property
     def most(self) -> int:
@@ -207,7 +209,9 @@ class Row:
     def sociable(self) -> bool:
         """Whether it may share rounds with others. Prompt lookup and a draft model draft for one sequence only, and
         keys and values that are packed at a place of their own cannot be kept beside others."""
-        return self.decoder is not None and self.task.kv is None and self.decoder.serves_batches
+        if self.outcome.set_apart or self.task.kv is not None:
+            return False
+        return self.decoder is not None and self.decoder.serves_batches
 
     def begin(self) -> None:
         """Find what is known of the prompt already. Raises RequestError if it does not fit the context."""
@@ -230,6 +234,23 @@ class Row:
             raise
         self._reading = _prefill(self._conversation, self._target, task, self.outcome.reused, self._on_prefill)
 
+    def read_again(self) -> None:
+        """A round that it shared has failed: go on alone, once the prompt and what was written have been `read` again.
+
+        What the batch's caches held cannot be relied on, and what the reply has said so far stands.
+        """
+        self.outcome.set_apart = True
+        self.decoder = None
+        self._conversation.reset()
+        task = replace(self.task, prompt=self._said)
+        self._conversation.resume(task.prompt, drafting=task.depth > 0, kv=task.kv)
+        self._reading = _prefill(self._conversation, self._target, task, 0, lambda done, total, reused: None)
+
+    @property
+    def _said(self) -> list[int]:
+        """The prompt and what was written so far."""
+        return [*self.task.prompt, *self.outcome.tokens]
+
     def read(self) -> bool:
         """Read one chunk of the prompt; whether that was the last, or the reply has ended."""
         if self.ended:
@@ -244,25 +265,26 @@ class Row:
         return self.ended
 
     def _begin_writing(self, newest: mx.array) -> None:
-        """`newest` `[1, 1]` is the first token of the reply."""
-        task, conversation = self.task, self._conversation
-        lookup = conversation.lookup(task.prompt, task.lookup)  # the prompt is indexed while its end is being read
+        """`newest` `[1, 1]` is the first token of the reply, or of what is left of it."""
+        task, conversation, said = self.task, self._conversation, self._said
+        lookup = conversation.lookup(said, task.lookup)  # the prompt is indexed while its end is being read
         (first,) = cast(list[int], newest[0].tolist())
         if first == BROKEN:
             raise broken_numbers()
         if lookup is not None:
             lookup.hear([[first]])
         mx.clear_cache()  # buffers as large as a chunk of the prompt, which the rounds have no use for
-        self.outcome.prefill_ms = (time.perf_counter() - self._started) * 1000
-        self._counters.first_token()
+        if not self.outcome.set_apart:
+            self.outcome.prefill_ms = (time.perf_counter() - self._started) * 1000
+        self._counters.token_read()
         self.decoder = Decoder(
             self._target,
             conversation.caches,
             task.chooser,
             with_lookup(lookup, conversation.drafter),
             newest,
-            [len(task.prompt)],
-            _seen(task.chooser, task.prompt, newest),
+            [len(said)],
+            _seen(task.chooser, said, newest),
             task.kv,
         )
         self._rules.keep([first])
@@ -331,6 +353,7 @@ class Row:
 
     def abandon(self) -> None:
         """Nothing that was computed counts: the conversation forgets everything."""
+        self.decoder = None
         self._conversation.reset()
 
     def close(self) -> None:

@@ -8,6 +8,7 @@ the step that was launched too much.
 from __future__ import annotations
 
 import time
+import traceback
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -40,6 +41,9 @@ class Rounds:
         self._pipelined = False
         """Whether the running round was launched behind the one before it."""
         self._at = 0.0
+        self._left: list[Row] = []
+        """Those that have left with the step that is being made."""
+        self._scattered: list[Row] = []
 
     @property
     def rows(self) -> list[Row]:
@@ -59,31 +63,54 @@ class Rounds:
         """Launch a round where none is running, else read the running one and launch the next. Returns the replies that
         have ended and left.
 
-        What goes wrong with one reply's own tokens ends that reply (`Row.error`); what goes wrong with the round ends
-        all that took part in it.
+        What goes wrong with one reply's own tokens ends that reply (`Row.error`). What goes wrong with a round that
+        several share ends none of them: they leave it for `scattered`.
         """
         try:
-            return self._turn() if self._running is not None else self._start()
-        except Exception as error:  # memory that ran out, or a kernel that failed: nobody can tell whose fault it was
-            rows, self._rows, self._joining = self.rows, [], []
-            self._decoder = self._running = None
-            for row in rows:
-                row.fail(error)
-                row.close()
-            return rows
+            if self._running is None:
+                self._start()
+            else:
+                self._turn(self._running)
+        except Exception as error:  # memory that ran out, or a kernel that failed
+            self._scatter(error)
+        left, self._left = self._left, []
+        for row in left:
+            row.close()
+        return left
 
-    def _start(self) -> list[Row]:
-        ended = self._change_places()
+    def scattered(self) -> list[Row]:
+        """The replies that a failed round has left without caches, since this was last asked. They have to be read
+        again and written alone: so the one whose fault it was, if it was one's, shows by failing again."""
+        scattered, self._scattered = self._scattered, []
+        return scattered
+
+    def _scatter(self, error: Exception) -> None:
+        """Let all go after a failed round. One that was alone in it ends with its error."""
+        rows, self._rows, self._joining = self.rows, [], []
+        self._decoder = self._running = None
+        if len(rows) == 1 and not rows[0].ended:
+            rows[0].fail(error)
+        self._scattered += [row for row in rows if not row.ended]
+        if self._scattered:
+            traceback.print_exception(error)  # nobody else tells of it, since no reply ends with it
+        for row in rows:
+            if row.ended:
+                row.abandon()
+                self._left.append(row)
+
+    def _start(self) -> None:
+        for row in self.rows:
+            row.notice()
+        self._take_out()
+        self._let_in()
         if self._rows:
             self._at = time.perf_counter()
             self._launch(self._ask())
             for row in self._rows:
                 row.hand_out()
-        return ended
 
-    def _turn(self) -> list[Row]:
-        running, decoder = self._running, self._decoder
-        assert running is not None
+    def _turn(self, running: Launched) -> None:
+        decoder = self._decoder
         assert decoder is not None
         rows = [row for row in self._rows if not row.ended]
         # Where nobody has a draft for what comes after a plain step, the next one follows before it is read.
@@ -96,32 +123,30 @@ class Rounds:
         ms, self._at = (now - self._at) * 1000, now
         kept = [row.keep(verdict) for row, verdict in zip(self._rows, verdicts, strict=True)]
         told = self._told(running, verdicts, kept, ms, followed=behind is not None)
-        if behind is None:
-            decoder.commit(running, kept)
         for row in rows:
             row.notice()
-        ended: list[Row] = []
-        if behind is not None and any(not row.ended for row in rows):
-            assert early is not None
-            self._running, self._asked, self._pipelined = behind, early, True
-        else:
-            self._running = None
-            if behind is not None:
-                decoder.abandon(behind)
-            changes = bool(self._joining) or any(row.ended for row in self._rows)
-            ended = self._take_out()
-            self._let_in()
-            if self._rows:
-                self._launch(self._ask() if early is None or changes else early)
-        # Whatever is done with the tokens is done while the next round runs.
-        for row, stats in told:
-            row.count(stats)
-            row.hand_out()
-        for row in ended:
-            row.close()
+        try:
+            if behind is not None and any(not row.ended for row in rows):
+                assert early is not None
+                self._running, self._asked, self._pipelined = behind, early, True
+            else:
+                self._running = None
+                if behind is None:
+                    decoder.commit(running, kept)
+                else:
+                    decoder.abandon(behind)
+                changes = bool(self._joining) or any(row.ended for row in self._rows)
+                self._take_out()
+                self._let_in()
+                if self._rows:
+                    self._launch(self._ask() if early is None or changes else early)
+        finally:
+            # Whatever is done with the tokens is done while the next round runs; they stand even if none can.
+            for row, stats in told:
+                row.count(stats)
+                row.hand_out()
         if any(row.remaining // KV_STEP != (row.remaining + stats.emitted) // KV_STEP for row, stats in told):
             mx.clear_cache()  # the keys and values have moved to larger buffers; the old ones fit nothing else
-        return ended
 
     def _told(
         self, running: Launched, verdicts: Sequence[Verdict], kept: Sequence[int], ms: float, *, followed: bool
@@ -187,23 +212,11 @@ class Rounds:
 
     # ------------------------------------------------------------ coming and going
 
-    def _change_places(self) -> list[Row]:
-        """Take out those that have ended, let in those that join."""
-        for row in self.rows:
-            row.notice()
-        ended = self._take_out()
-        self._let_in()
-        for row in ended:
-            row.close()
-        return ended
-
-    def _take_out(self) -> list[Row]:
+    def _take_out(self) -> None:
         """Each reply that has ended takes its caches along; the others close ranks."""
-        ended = [row for row in self.rows if row.ended]
-        if not ended:
-            return []
         for row in (row for row in self._joining if row.ended):
             row.hand_out()
+            self._left.append(row)
         self._joining = [row for row in self._joining if not row.ended]
         leaving = [place for place, row in enumerate(self._rows) if row.ended]
         staying = [place for place, row in enumerate(self._rows) if not row.ended]
@@ -216,11 +229,12 @@ class Rounds:
                     if self._rows[place].error is None:
                         self._rows[place].take_back(decoder.take([place]))
             self._decoder = decoder.take(staying) if staying else None
+            self._left += [self._rows[place] for place in leaving]
             self._rows = [self._rows[place] for place in staying]
-        return ended
 
     def _let_in(self) -> None:
-        for row in self._joining:
+        while self._joining:
+            row = self._joining[0]
             joining = row.decoder
             assert joining is not None
             if self._decoder is None:
@@ -233,4 +247,4 @@ class Rounds:
                 self._decoder.extend(joining)
                 row.lend()
             self._rows.append(row)
-        self._joining = []
+            del self._joining[0]

@@ -7,6 +7,9 @@ have rounds for as long as it took.
 
 A reply that the memory has no room for waits, and so do those that came after it. So does the second one of a chat: it
 goes on from the first. Those of the chat that people look at go first.
+
+An error of one reply ends that reply. A round that fails for all who share it is not written together again: each of
+them is read anew, with what it has said, and goes on alone.
 """
 
 from __future__ import annotations
@@ -99,6 +102,7 @@ class Schedule:
         for rounds in [self._company, *self._single]:
             if rounds.rows:
                 self._close(rounds.step())
+                self._read_again(rounds.scattered())
         self._single = [rounds for rounds in self._single if rounds.rows]
         self._owed_ms -= (time.perf_counter() - started) * 1000
         if not self._writing:
@@ -170,6 +174,20 @@ class Schedule:
             self._single[-1].join(row)
         else:
             self._company.join(row)
+
+    def _read_again(self, rows: Sequence[Row]) -> None:
+        """Let those go on alone whose round has failed."""
+        for row in rows:
+            job = next(job for job, other in self._writing if other is row)
+            self._writing.remove((job, row))
+            try:
+                row.read_again()
+            except Exception as error:
+                row.fail(error)
+                row.close()
+                job.ended(row, None)
+            else:
+                self._reading.append((job, row))
 
     def _close(self, rows: Sequence[Row]) -> None:
         """Tell of those that have ended."""

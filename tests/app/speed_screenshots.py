@@ -74,7 +74,7 @@ class TabStudio:
         chance = random.Random(7)
         drift, stats = 0.0, Snapshot()
         counters = Counters(100, self.worker.comparer)
-        counters.first_token()
+        counters.token_read()
         places = {rounds * (look + 1) // (looks + 1) for look in range(looks)}
         for number in range(rounds):
             drift = 0.9 * drift + chance.gauss(0.0, 0.02)

@@ -10,7 +10,7 @@ from engine.types import PLAIN_NEEDED, Comparison, Mode, PositionCount, RoundSta
 
 def counted(*rounds: RoundStats) -> Counters:
     counters = Counters()
-    counters.first_token()
+    counters.token_read()
     for stats in rounds:
         counters.add(stats)
     return counters

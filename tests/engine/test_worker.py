@@ -17,7 +17,7 @@ import psutil
 import pytest
 
 from engine import measure, service
-from engine.decode.depth import AutoDepth
+from engine.decode.depth import PLAIN_FIRST, AutoDepth
 from engine.model import load
 from engine.model.base import FamilyTarget
 from engine.model.text import ChatText
@@ -50,6 +50,7 @@ from engine.types import (
     WorkerStopped,
 )
 from engine.worker import Worker
+from engine.writing import TextOutput
 from tests.checkpoints import Shape, build, truncate
 from tests.receipts import faults
 
@@ -589,6 +590,25 @@ def test_what_is_not_a_number_ends_a_reply_and_the_next_one_is_a_cold_runs(
     assert (again.tokens, again.reused_tokens) == (whole.tokens, 0)
 
 
+def test_text_that_can_neither_be_made_nor_shown_ends_one_reply_and_the_engine_goes_on(
+    worker: Worker, model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded(worker, model)
+    whole = write(worker, request(1))
+
+    def fails(*args: object) -> None:
+        raise ValueError("no such word")
+
+    monkeypatch.setattr(TextOutput, "hand_out", fails)
+    monkeypatch.setattr(TextOutput, "finish", fails)
+    worker.generate(request(2))
+    failed = until(worker, Failed, WorkerStopped)[-1]
+    assert isinstance(failed, Failed)
+    assert failed.partial is None
+    monkeypatch.undo()
+    assert write(worker, request(3)).tokens == whole.tokens
+
+
 def test_several_chats_are_written_at_once_and_each_says_what_it_says_alone(worker: Worker, model: Path) -> None:
     loaded(worker, model)
     wishes = [MtpWish("on", 2), MtpWish("off"), MtpWish("on", 3)]
@@ -618,6 +638,9 @@ def test_several_chats_are_written_at_once_and_each_says_what_it_says_alone(work
         assert not faults(json.loads(json.dumps(replies[i].decision.receipt.to_json())))
     assert replies[1].stats.padded > 0
     assert replies[1].stats.drafted == 0
+    for i, depth in ((0, 2), (2, 3)):
+        others = replies[i].decision.receipt.shape["rounds_by_depth"][:depth]
+        assert sum(others) <= PLAIN_FIRST + 2, "but for first and last rounds it is the depth that was asked for"
     # … and afterwards each is a chat to go on with.
     follow_up = replace(
         request(20, chat="beside 0"),

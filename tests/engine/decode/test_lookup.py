@@ -312,7 +312,7 @@ def test_a_head_is_not_left_behind_while_everything_is_copied() -> None:
 
 def test_drafts_are_counted_for_each_drafter() -> None:
     counters = Counters()
-    counters.first_token()
+    counters.token_read()
     _, _, rounds = write(jumps=[50], depth=2)
     for stats in rounds:
         counters.add(stats)

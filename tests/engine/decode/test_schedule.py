@@ -4,25 +4,19 @@ down with it."""
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import mlx.core as mx
 import pytest
 
-from engine.decode import loop
 from engine.decode import schedule as scheduling
-from engine.decode.conversation import Conversation
-from engine.decode.depth import FixedDepth
-from engine.decode.loop import Row, Silence, Task, generate
-from engine.decode.sample import Chooser
-from engine.decode.schedule import Job, Schedule
+from engine.decode.schedule import Schedule
 from engine.model.load import LoadedModel, load
-from engine.telemetry import Counters
-from engine.types import FinishReason, RoundStats, Sampling, WaitReason
+from engine.types import RoundStats, Sampling
 from engine.writing import blank_conversation
 from tests.checkpoints import build
+from tests.engine.decode.asked import Asked, everything_fits, run
 
 WARM = Sampling(temperature=0.8, top_k=20, top_p=0.95, repetition_penalty=1.1)
 FREE = Sampling(temperature=0.7, presence_penalty=0.4, repetition_window=9)
@@ -33,108 +27,6 @@ KINDS = (Sampling(), WARM, FREE)
 def model(tmp_path_factory: pytest.TempPathFactory) -> LoadedModel:
     folder = build(tmp_path_factory.mktemp("schedule") / "m", "dense", seed=0, margin=0.9)
     return load(folder, None, lambda stage, fraction: None)
-
-
-@dataclass(eq=False)
-class Asked:
-    """A reply that is asked for, and what came of it. It is cancelled after `cancel_after` rounds."""
-
-    model: LoadedModel
-    prompt: Sequence[int]
-    depth: int = 2
-    length: int = 12
-    sampling: Sampling = field(default_factory=Sampling)
-    seed: int = 7
-    chat: str = ""
-    conversation: Conversation | None = None
-    open_depth: bool = False
-    chunk: int = loop.PREFILL_CHUNK
-    cancel_after: int | None = None
-    stop: Callable[[], bool] = lambda: False
-    output: Silence = field(default_factory=Silence)
-    told: Callable[[str, Asked], None] = lambda what, asked: None
-    rounds: list[RoundStats] = field(default_factory=list)
-    reasons: list[WaitReason] = field(default_factory=list)
-    row: Row | None = None
-    error: BaseException | None = None
-    over: bool = False
-
-    def __post_init__(self) -> None:
-        self.chat = self.chat or str(id(self))
-        self.conversation = self.conversation or blank_conversation(self.model)
-
-    def task(self, depth: int) -> Task:
-        depths = FixedDepth(depth) if self.open_depth else None
-        chooser = Chooser(self.sampling, [self.seed])
-        return Task(
-            self.prompt,
-            len(self.prompt) - 1,
-            chooser,
-            depth,
-            frozenset(),
-            self.length,
-            2000,
-            depths=depths,
-            chunk=self.chunk,
-        )
-
-    def job(self) -> Job:
-        waits = self.reasons.append
-        return Job(self.chat, len(self.prompt) + self.length, self._begin, self._end, self._cancelled, waits=waits)
-
-    def _begin(self) -> Row:
-        assert self.conversation is not None
-        self.told("begins", self)
-        self.row = Row(
-            *(self.conversation, self.model.target, self.task(self.depth), self.output, Counters()),
-            on_prefill=lambda done, total, reused: self.told("reads", self),
-            on_round=self._count,
-            cancelled=self._cancelled,
-        )
-        return self.row
-
-    def _count(self, stats: RoundStats) -> None:
-        self.rounds.append(stats)
-        self.told("writes", self)
-
-    def _cancelled(self) -> bool:
-        return self.stop() or (self.cancel_after is not None and len(self.rounds) >= self.cancel_after)
-
-    def _end(self, row: Row | None, error: Exception | None) -> None:
-        self.error = error if row is None else row.error
-        self.over = True
-        self.told("ends", self)
-
-    @property
-    def tokens(self) -> list[int]:
-        assert self.row is not None
-        return self.row.outcome.tokens
-
-    @property
-    def reason(self) -> FinishReason:
-        assert self.row is not None
-        return self.row.outcome.finish_reason
-
-    def plainly(self) -> list[int]:
-        return generate(
-            *(blank_conversation(self.model), self.model.target, self.task(0), Silence(), Counters()),
-            on_prefill=lambda done, total, reused: None,
-            on_round=lambda stats: None,
-            cancelled=lambda: False,
-        ).tokens
-
-
-def run(schedule: Schedule, *arrivals: Sequence[Asked]) -> None:
-    """Ask for the next arrivals with every step, until all is done."""
-    waiting = list(arrivals)
-    while waiting or schedule.busy:
-        for asked in waiting.pop(0) if waiting else ():
-            schedule.add(asked.job())
-        schedule.step()
-
-
-def everything_fits(tokens: Sequence[int]) -> bool:
-    return True
 
 
 def test_sixteen_replies_of_all_sorts_say_what_each_says_alone(model: LoadedModel) -> None:
@@ -222,58 +114,6 @@ def test_a_long_prompt_that_joins_midway_lets_the_others_write_between_its_chunk
         assert "short writes" in happened[one:other], "rounds have their turn after each chunk"
     assert min(stats.batch for stats in long.rounds) == 3
     assert all(rows == 1 or count <= 4 for rows, count in forwards), "a prompt is read by itself"
-
-
-def test_an_error_of_one_reply_ends_that_reply_alone(model: LoadedModel) -> None:
-    class Fails(Silence):
-        def __init__(self, scans: bool) -> None:
-            self.scans, self.calls = scans, 0
-
-        def scan(self, tokens: Sequence[int]) -> int | None:
-            self.calls += self.scans
-            if self.calls > 3:
-                raise ValueError("no such word")
-            return None
-
-        def hand_out(self) -> None:
-            self.calls += not self.scans
-            if self.calls > 3:
-                raise ValueError("nobody there")
-
-    good = [Asked(model, [300 + i, 301], length=20) for i in range(2)]
-    bad = [Asked(model, [310, 301], length=20, output=Fails(scans)) for scans in (True, False)]
-    unfit = Asked(model, [300] * 2000)
-    run(Schedule(everything_fits), [good[0], bad[0], unfit], [bad[1], good[1]])
-    for reply in good:
-        assert reply.error is None
-        assert reply.tokens == reply.plainly()
-    for reply in bad:
-        assert isinstance(reply.error, ValueError)
-        assert reply.conversation is not None
-        assert reply.conversation.tokens == []
-    assert unfit.row is not None
-    assert unfit.error is not None
-    assert unfit.rounds == []
-
-
-def test_a_round_that_fails_ends_all_that_took_part_and_the_next_reply_is_written(
-    model: LoadedModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    replies = [Asked(model, [300 + i, 301], length=30) for i in range(2)]
-    hidden = model.target.hidden
-
-    def failing(tokens: mx.array, caches: object) -> mx.array:
-        if tokens.shape[0] == 2 and replies[0].rounds:
-            raise RuntimeError("[metal] out of memory")
-        return hidden(tokens, caches)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(model.target, "hidden", failing)
-    schedule = Schedule(everything_fits)
-    run(schedule, replies)
-    assert all(isinstance(reply.error, RuntimeError) for reply in replies)
-    after = Asked(model, [300, 301])
-    run(schedule, [after])
-    assert after.tokens == after.plainly()
 
 
 def test_replies_that_the_memory_has_no_room_for_wait_and_the_visible_chat_goes_first(model: LoadedModel) -> None:
