@@ -29,7 +29,7 @@ FIRST_GAP, LAST_GAP = 32, 512
 """Tokens between two tries of a depth that is not in use: at first, and after several in vain."""
 SHALLOWER_GAP = 256
 """Tokens until the depth below the one in use is timed again. How often its drafts are accepted shows anyway."""
-PAUSE = 8
+PAUSE = 6
 """Tokens of plain decoding after drafting that had paid so far."""
 TRY_ROUNDS = 2
 """Rounds that make a measured depth: none is judged by a single timing."""
@@ -46,7 +46,7 @@ WORTH = 1.02
 """How much faster than plain decoding a depth has to be to be used."""
 MOST_LOST = 2.5
 """Plain steps that may be lost on end."""
-CREDIT = 4.0
+CREDIT = 8.0
 """Plain steps that were gained before and may be lost again on top."""
 CONVINCED = 1.5
 """Plain steps that a try has to gain until only its rounds are believed."""
