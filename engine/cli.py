@@ -9,9 +9,10 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -120,6 +121,19 @@ def _parser() -> argparse.ArgumentParser:
     measure.add_argument("--head", metavar="PATH", help="a file or folder with the model's MTP head, if shipped apart")
     measure.add_argument("--json", action="store_true", help="print what was found as one JSON object")
 
+    serve = commands.add_parser(
+        "serve",
+        help="let other programs on this computer use a model, through an API like OpenAI's",
+        description="Serves one model on a loopback address, where no other computer reaches it, until Ctrl-C.",
+    )
+    serve.set_defaults(run=_serve)
+    add = serve.add_argument
+    add("model", metavar="MODEL", nargs="?", default="guide", help=model)
+    add("--head", metavar="PATH", help="a file or folder with the model's MTP head, if it is shipped apart")
+    add("--port", metavar="N", type=_port, default=None, help="where to listen; 0 takes any free port (default: 11543)")
+    add("--host", metavar="ADDRESS", default="127.0.0.1", help="127.0.0.1 (default) or ::1")
+    add("--token", metavar="TEXT", default="", help="what a program has to send along (Authorization: Bearer TEXT)")
+
     bench = commands.add_parser(
         "bench",
         help="compare plain decoding, depths and mlx-lm, with figures for developers",
@@ -174,6 +188,12 @@ def _drafter(text: str) -> tuple[DrafterWish, str | None]:
 def _max_tokens(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of tokens, 1 or more")
+    return int(text)
+
+
+def _port(text: str) -> int:
+    if not text.isdecimal() or int(text) > 65535:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a port, 0 to 65535")
     return int(text)
 
 
@@ -361,6 +381,28 @@ def _measure(args: argparse.Namespace) -> int:
             print(f"{evidence_table(found)}\n")
         print(measured.sentence)
     return 0 if found is not None else 1
+
+
+def _serve(args: argparse.Namespace) -> int:
+    """Serve a model until Ctrl-C or SIGTERM, which are its ordinary end."""
+    from engine.server.server import Server
+    from engine.server.settings import ServerSettings
+
+    settings = ServerSettings(host=args.host, token=args.token)
+    if args.port is not None:
+        settings = replace(settings, port=args.port)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    with Engine() as engine:
+        server = Server(lambda: engine.worker, settings)
+        server.start()  # a port that is taken is said before a model is loaded
+        try:
+            model = engine.load(args.model, args.head)
+            print(f"{model.name} is at {server.address}. Ctrl-C ends it.", flush=True)
+            engine.idle()
+        except KeyboardInterrupt:
+            return 0
+        finally:
+            server.stop()
 
 
 def _bench(args: argparse.Namespace) -> int:

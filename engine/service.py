@@ -128,6 +128,11 @@ class Service:
         return Schedule(self._fits, visible=visible)
 
     @property
+    def info(self) -> ModelInfo | None:
+        """The model that is loaded. May be asked for on any thread."""
+        return self._info
+
+    @property
     def busy(self) -> bool:
         """Whether replies are being written, or wait, or a text is being counted."""
         return self._schedule.busy or self._counts.busy

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType, TracebackType
+from typing import NoReturn
 
 from engine.errors import EngineError
 from engine.parts import Kind, Part, ReplyReader
@@ -116,20 +117,20 @@ class Engine:
     """A worker whose every answer is waited for."""
 
     def __init__(self) -> None:
-        self._worker = Worker()
+        self.worker = Worker()
         self._events = self._all_events()
         self._requests = 0
         self.totals = Snapshot(replies=0)
         """The counters of all replies since the model was loaded."""
 
     def __enter__(self) -> Engine:
-        self._worker.start()
+        self.worker.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._worker.shutdown()
+        self.worker.shutdown()
 
     def next_id(self) -> int:
         self._requests += 1
@@ -138,7 +139,7 @@ class Engine:
     def load(self, model: str, head: str | None = None, draft: str | None = None) -> ModelInfo:
         """Raises `EngineError` if the model cannot be loaded."""
         printer = Printer()
-        self._worker.load(model, head, draft)
+        self.worker.load(model, head, draft)
         printer.note("Starting…")
         for event in self._events:
             match event:
@@ -154,8 +155,8 @@ class Engine:
 
     def reply(self, request: Request, printer: Printer) -> Reply:
         """Stream a reply to the printer. Ctrl-C ends it early. Raises `ReportedError`."""
-        self._worker.generate(request)
-        with _interrupt_calls(lambda: self._worker.stop(request.id)):
+        self.worker.generate(request)
+        with _interrupt_calls(lambda: self.worker.stop(request.id)):
             for event in self._events:
                 match event:
                     case Started(opened_thinking=opened):
@@ -175,8 +176,8 @@ class Engine:
         """Measure the loaded model. Ctrl-C stops it. Raises `ReportedError`."""
         printer = Printer()
         request_id = self.next_id()
-        self._worker.measure(request_id)
-        with _interrupt_calls(lambda: self._worker.stop(request_id)):
+        self.worker.measure(request_id)
+        with _interrupt_calls(lambda: self.worker.stop(request_id)):
             for event in self._events:
                 match event:
                     case MeasureProgress(kind=kind, fraction=fraction):
@@ -190,11 +191,17 @@ class Engine:
                         raise ReportedError(report)
         raise AssertionError("events end with an error")
 
+    def idle(self) -> NoReturn:
+        """Let others use the worker until Ctrl-C (KeyboardInterrupt). Raises `ReportedError` when it has ended."""
+        for _ in self._events:
+            pass
+        raise AssertionError("events end with an error")
+
     def _all_events(self) -> Iterator[Event]:
         """Events as they come. Raises `ReportedError` when the worker has ended."""
         while True:
-            self._worker.wait(1.0)
-            for event in self._worker.drain():
+            self.worker.wait(1.0)
+            for event in self.worker.drain():
                 if isinstance(event, WorkerStopped):
                     raise ReportedError(
                         event.error

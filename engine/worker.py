@@ -18,10 +18,13 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING
 
 from engine.errors import EngineError, report_of
-from engine.types import ErrorReport, Event, Ready, Request, WorkerStopped
+from engine.types import ErrorReport, Event, Failed, Finished, ModelInfo, Ready, Request, WorkerStopped
 
 if TYPE_CHECKING:
     from engine.service import Service
+
+Listener = Callable[[Event], None]
+"""Hears the events of one reply on the engine's thread: it returns at once and raises nothing."""
 
 
 class Worker:
@@ -33,6 +36,9 @@ class Worker:
         self._imports = tuple(imports)
         self._commands: SimpleQueue[_Command | None] = SimpleQueue()
         self._events: deque[Event] = deque()
+        self._listeners: dict[int, Listener] = {}
+        self._service: Service | None = None
+        self._ended: WorkerStopped | None = None
         self._arrived = threading.Event()
         self._stopped: set[int] = set()
         self._closing = threading.Event()
@@ -52,11 +58,25 @@ class Worker:
         """
         self._commands.put(_Command(lambda service: service.load(model, head, draft), alone=True))
 
-    def generate(self, request: Request) -> None:
+    @property
+    def model(self) -> ModelInfo | None:
+        """The model that is loaded, as of now."""
+        service = self._service
+        return None if service is None else service.info
+
+    def generate(self, request: Request, listener: Listener | None = None) -> None:
         """Write a reply, beside those that are being written, or after them where there is no room. Those of one chat
         are written one after the other. Ends in `Finished` or `Failed`, unless the worker itself ends first
-        (`WorkerStopped`)."""
+        (`WorkerStopped`).
+
+        Its events go to the `listener`, if there is one, and not to `drain`: that is for whoever shares the worker with
+        its owner.
+        """
+        if listener is not None:
+            self._listeners[request.id] = listener
         self._commands.put(_Command(lambda service: service.generate(request)))
+        if self._ended is not None:
+            self._emit(self._ended)  # nobody will carry it out
 
     def measure(self, request_id: int) -> None:
         """Time the loaded model, plain against each depth, for up to a minute, and keep what was found. Ends in
@@ -121,6 +141,14 @@ class Worker:
     # ------------------------------------------------------------ on the engine thread
 
     def _emit(self, event: Event) -> None:
+        id = getattr(event, "id", 0)
+        if (listener := self._listeners.get(id)) is not None:
+            if isinstance(event, Finished | Failed):
+                del self._listeners[id]
+            listener(event)
+            return
+        while isinstance(event, WorkerStopped) and self._listeners:
+            self._listeners.popitem()[1](event)
         self._events.append(event)
         self._arrived.set()
 
@@ -131,7 +159,7 @@ class Worker:
                 importlib.import_module(name)
             from engine.service import Service
 
-            service = Service(self._emit, self._stopped, self._closing.is_set)
+            service = self._service = Service(self._emit, self._stopped, self._closing.is_set)
             self._emit(Ready())
             self._serve(service)
             service.unload()
@@ -141,7 +169,8 @@ class Worker:
                 traceback.print_exception(failure)
         finally:
             _clear_streams()
-            self._emit(WorkerStopped(error))
+            self._service, self._ended = None, WorkerStopped(error)
+            self._emit(self._ended)
 
     def _serve(self, service: Service) -> None:
         """Carry out commands in their order, and write replies in between. A command that needs the model for itself

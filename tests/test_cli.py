@@ -6,6 +6,7 @@ import io
 import json
 import os
 import pty
+import re
 import select
 import shutil
 import signal
@@ -17,6 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from engine import device, measure
@@ -538,3 +540,24 @@ def test_the_totals_of_a_chat_add_up_its_replies_and_leave_out_what_was_not_meas
     assert totals_line(plain.plus(drafted)) == (
         "[2 replies · 62 tokens · 30 tok/s · 1.50 tokens per round · 75% accepted]"
     )
+
+
+# ---------------------------------------------------------------- serve
+
+
+@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM])
+def test_serve_answers_until_it_is_ended(ending: signal.Signals) -> None:
+    command = [*COMMAND, "serve", "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=ROOT, text=True) as process:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        found = re.fullmatch(r"Guide is at (http://127\.0\.0\.1:\d+/v1)\. Ctrl-C ends it\.\n", line)
+        assert found, line
+        assert httpx.get(f"{found[1]}/models").json()["data"][0]["id"] == "Guide"
+        process.send_signal(ending)
+        assert process.wait(60) == 0
+
+
+def test_serve_says_why_it_cannot(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["serve", "--host", "0.0.0.0", "--port", "0"]) == 1
+    assert "It listens on 127.0.0.1 or ::1 only." in capsys.readouterr().err

@@ -92,6 +92,7 @@ ENGINE = {
         "engine.counting",
     ),
     "engine.worker": ("engine.types", "engine.errors", "engine.service"),
+    "engine.server": ("engine.types", "engine.errors", "engine.parts", "engine.tool_calls", "engine.sampling"),
     "engine.terminal": ("engine.types", "engine.errors", "engine.parts", "engine.worker"),
     "engine.cli": ("engine",),
 }
@@ -130,6 +131,7 @@ RULES = [
         ),
         forbids=MLX,
     ),
+    Rule("the local API knows the model by commands and events", inside=("engine.server",), forbids=MLX),
     Rule(
         "the product imports neither its tests, nor its data, nor how it is packed",
         inside=("engine", "app"),

@@ -1,0 +1,159 @@
+"""What a reply looks like in OpenAI's form: events in, the pieces of an answer out.
+
+A choice is read the same way for a stream and for an answer in one piece, so both say the same.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from engine.parts import Part, ReplyReader
+from engine.types import Event, Finished, FinishReason, Reply, Started, TextDelta
+
+Json = dict[str, Any]
+
+REASONS: dict[FinishReason, str] = {"stop": "stop", "length": "length", "cancelled": "length", "error": "stop"}
+"""A reply that was broken off is called "length" there, the one word for a text that goes on."""
+
+
+class Choice(Protocol):
+    """One choice of an answer, as it grows."""
+
+    reply: Reply | None
+
+    def hear(self, event: Event) -> list[Json]:
+        """What an event adds, each as it stands in a stream's choice."""
+        ...
+
+    def whole(self) -> Json:
+        """All of it, once it has ended, as it stands in an answer in one piece."""
+        ...
+
+    @property
+    def finish_reason(self) -> str: ...
+
+
+class ChatChoice:
+    """A message of the assistant: its thought is `reasoning_content`, the rest `content`."""
+
+    def __init__(self) -> None:
+        self.reply: Reply | None = None
+        self._reader = ReplyReader()
+        self._said: dict[str, list[str]] = {"content": [], "reasoning_content": []}
+
+    def hear(self, event: Event) -> list[Json]:
+        match event:
+            case Started(opened_thinking=opened):
+                self._reader = ReplyReader(opened)
+                return [{"delta": {"role": "assistant", "content": ""}}]
+            case TextDelta(text=text):
+                return self._deltas(self._reader.feed(text))
+            case Finished(reply=reply):
+                self.reply = reply
+                return self._deltas(self._reader.finish())
+        return []
+
+    def whole(self) -> Json:
+        message: Json = {"role": "assistant", "content": "".join(self._said["content"]), "refusal": None}
+        if self._said["reasoning_content"]:
+            message["reasoning_content"] = "".join(self._said["reasoning_content"])
+        return {"message": message, "logprobs": None}
+
+    @property
+    def finish_reason(self) -> str:
+        assert self.reply is not None
+        return REASONS[self.reply.finish_reason]
+
+    def _deltas(self, parts: Sequence[Part]) -> list[Json]:
+        deltas = []
+        for part in parts:
+            if part.text:
+                field = "reasoning_content" if part.kind == "thought" else "content"
+                self._said[field].append(part.text)
+                deltas.append({"delta": {field: part.text}})
+        return deltas
+
+
+class Answer:
+    """What surrounds the choices: `kind` is "chat.completion" or "text_completion"."""
+
+    def __init__(self, kind: str, model: str, choices: Sequence[Choice], *, usage_in_stream: bool) -> None:
+        """`usage_in_stream`: each piece of a stream has a place for it, and the last one the figures."""
+        self.choices = choices
+        self._kind = kind
+        self._head = {
+            "id": ("chatcmpl-" if kind == "chat.completion" else "cmpl-") + secrets.token_hex(12),
+            "created": int(time.time()),
+            "model": model,
+            "system_fingerprint": None,
+        }
+        self._usage_in_stream = usage_in_stream
+
+    def whole(self) -> Json:
+        """The answer in one piece, once every choice has ended."""
+        choices = [{"index": index, **choice.whole(), **self._end(choice)} for index, choice in enumerate(self.choices)]
+        return {**self._head, "object": self._kind, "choices": choices, "usage": self.usage()}
+
+    def pieces(self, index: int, event: Event) -> list[Json]:
+        """What an event adds to a stream: objects of a piece each."""
+        choice = self.choices[index]
+        open = {"finish_reason": None, "logprobs": None}
+        pieces = [self._piece([{"index": index, **added, **open}]) for added in choice.hear(event)]
+        if choice.reply is not None:
+            pieces.append(self._piece([{"index": index, **self._nothing(), "logprobs": None, **self._end(choice)}]))
+        return pieces
+
+    def last_piece(self) -> list[Json]:
+        """The figures, where they were asked for."""
+        return [{**self._piece([]), "usage": self.usage()}] if self._usage_in_stream else []
+
+    def usage(self) -> Json:
+        """Tokens read and written. The prompt of several choices is counted once, and so is what was known of it."""
+        replies = [choice.reply for choice in self.choices if choice.reply is not None]
+        read = max((reply.prompt_tokens for reply in replies), default=0)
+        written = sum(len(reply.tokens) for reply in replies)
+        return {
+            "prompt_tokens": read,
+            "completion_tokens": written,
+            "total_tokens": read + written,
+            "prompt_tokens_details": {"cached_tokens": max((reply.reused_tokens for reply in replies), default=0)},
+        }
+
+    def _piece(self, choices: list[Json]) -> Json:
+        kind = "chat.completion.chunk" if self._kind == "chat.completion" else self._kind
+        return {
+            **self._head,
+            "object": kind,
+            "choices": choices,
+            **({"usage": None} if self._usage_in_stream else {}),
+        }
+
+    def _nothing(self) -> Json:
+        return {"delta": {}} if self._kind == "chat.completion" else {"text": ""}
+
+    def _end(self, choice: Choice) -> Json:
+        assert choice.reply is not None
+        return {"finish_reason": choice.finish_reason, "foreword": figures(choice.reply)}
+
+
+def figures(reply: Reply) -> Json:
+    """Foreword's own field of a choice: how it came about, and the receipt. Keys are only ever added."""
+    stats = reply.stats
+    return {
+        "finish_reason": reply.finish_reason,
+        "notice": reply.notice or None,
+        "seed": reply.seed,
+        "prefill_ms": reply.prefill_ms,
+        "decode_ms": reply.decode_ms,
+        "tokens_per_second": stats.tokens_per_second,
+        "rounds": stats.rounds,
+        "drafted": stats.drafted,
+        "accepted": stats.accepted,
+        "acceptance": stats.acceptance,
+        "tokens_per_round": stats.tokens_per_round,
+        "speed_up": stats.comparison.reply_speed_up,
+        "receipt": reply.decision.receipt.to_json(),
+    }

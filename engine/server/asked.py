@@ -1,0 +1,193 @@
+"""What a request asks for: the body of a chat completion, read into what the engine takes.
+
+Every field of OpenAI's is either carried out, or says nothing about the words of a reply and is passed over, or is
+refused with the reason. So is every field that nobody knows: a setting with a typing error in it must not vanish.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal, cast
+
+from engine.sampling import BIAS, MAX_LISTED, RANGES
+from engine.server.errors import bad
+from engine.server.fields import Fields
+from engine.types import MAX_DEPTH, DrafterWish, Message, MtpWish, Override, Request, Role, SamplingChoice
+
+MOST_CHOICES = 16
+"""Replies to one request: as many as share a round."""
+MOST_STOPS, LONGEST_STOP = 16, 1000
+SEEDS = 2**64
+EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
+DRAFTERS = ("mtp", "lookup", "mixed", "draft_model")
+ROLES: dict[str, Role] = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
+
+SAYS_NOTHING = (
+    *("user", "metadata", "store", "service_tier", "safety_identifier"),
+    *("prompt_cache_key", "prompt_cache_retention", "parallel_tool_calls"),
+)
+"""Fields about accounts, bills and storage: there is none of that here."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """`replies` are to be written, one for each choice of the answer; their ids and chats are still to be given.
+
+    `usage`: a stream ends with how many tokens were read and written.
+    """
+
+    model: str
+    replies: tuple[Request, ...]
+    stream: bool = False
+    usage: bool = False
+
+
+def chat_completion(fields: Fields) -> Asked:
+    """Read the body of /v1/chat/completions. Raises ApiError."""
+    model = _model(fields)
+    messages = tuple(_message(message) for message in fields.objects("messages") or ())
+    if not messages:
+        raise bad("messages has to have at least one message.", "messages")
+    limits = {name: fields.whole(name, 1) for name in ("max_completion_tokens", "max_tokens")}
+    if None not in limits.values():
+        raise bad("Give max_completion_tokens or max_tokens, not both.", "max_tokens")
+    most = next((limit for limit in limits.values() if limit is not None), -1)
+    effort = fields.one_of("reasoning_effort", EFFORTS)
+    request = replace(_request(fields, most), messages=messages)
+    if effort is not None and request.thinking is None:
+        request = replace(request, thinking=effort != "none")
+    fields.refuse("logprobs", "The likelihoods of tokens are not to be had.", harmless=[False])
+    fields.refuse("top_logprobs", "The likelihoods of tokens are not to be had.", harmless=[0])
+    fields.refuse("modalities", "Replies are text and nothing else.", harmless=[["text"], []])
+    fields.refuse("response_format", "Replies can not be held to JSON.", harmless=[{"type": "text"}])
+    for name in ("audio", "prediction", "web_search_options"):
+        fields.refuse(name, f"{name} is not to be had here: replies are written by the model alone.")
+    for name in ("functions", "function_call"):
+        fields.refuse(name, f"{name} is the older form of tools, which is not taken.", harmless=[[], "none"])
+    for name in ("tools", "tool_choice"):
+        fields.refuse(name, "Tools are not to be had.", harmless=[[], "none"])
+    fields.ignore("verbosity")
+    return _asked(fields, model, [request])
+
+
+def _model(fields: Fields) -> str:
+    model = fields.text("model")
+    if model is None:
+        raise bad("model is missing: name the one to be used.", "model", code="missing_parameter")
+    return model
+
+
+def _asked(fields: Fields, model: str, requests: list[Request]) -> Asked:
+    """The rest of a body: how the answer is given, and how many choices to each of `requests`. Raises ApiError where
+    anything is left over."""
+    choices = fields.whole("n", 1, MOST_CHOICES) or 1
+    if choices * len(requests) > MOST_CHOICES:
+        raise bad(f"That asks for more than {MOST_CHOICES} replies at once.", "n")
+    stream = fields.flag("stream")
+    options = fields.inner("stream_options")
+    usage = False
+    if options is not None:
+        if not stream:
+            raise bad("stream_options is for streams; set stream too.", "stream_options")
+        usage = options.flag("include_usage")
+        options.ignore("include_obfuscation")
+        options.done()
+    fields.ignore(*SAYS_NOTHING)
+    fields.done()
+    replies = [
+        request if request.seed is None else replace(request, seed=(request.seed + choice) % SEEDS)
+        for request in requests
+        for choice in range(choices)
+    ]
+    return Asked(model, tuple(replies), stream, usage)
+
+
+def _request(fields: Fields, max_tokens: int) -> Request:
+    """How to write, whatever the reply is to."""
+    seed = fields.whole("seed", -(2**63), SEEDS - 1)
+    ours = fields.inner("foreword")
+    wish, thinking = MtpWish(), None
+    if ours is not None:
+        wish = MtpWish(
+            cast(Override, ours.one_of("mtp", ("auto", "on", "off")) or "auto"),
+            ours.whole("depth", 1, MAX_DEPTH),
+            cast(DrafterWish, ours.one_of("drafter", DRAFTERS) or "mtp"),
+        )
+        thinking = ours.flag("thinking") if ours.has("thinking") else None
+        ours.done()
+    return Request(
+        id=0,
+        chat="",
+        messages=(),
+        sampling=_sampling(fields),
+        seed=None if seed is None else seed % SEEDS,
+        max_tokens=max_tokens,
+        stop=_stop(fields),
+        mtp=wish,
+        thinking=thinking,
+    )
+
+
+def _sampling(fields: Fields) -> SamplingChoice:
+    """OpenAI's settings, and those that other servers of local models have beside them."""
+    given: dict[str, float | int | None] = {}
+    for name, allowed in RANGES.items():
+        read = fields.whole if allowed.whole else fields.number
+        given[name] = read(name, allowed.low, allowed.high)
+    biases = fields.inner("logit_bias")
+    bias = None
+    if biases is not None:
+        entries = []
+        for token in biases.names():
+            value = biases.number(token, BIAS.low, BIAS.high)
+            if not (token.isascii() and token.isdecimal() and len(token) < 10):
+                raise bad("logit_bias has to name tokens by their numbers.", "logit_bias")
+            entries.append((int(token), value or 0.0))
+        if len(entries) > MAX_LISTED:
+            raise bad(f"logit_bias may name at most {MAX_LISTED:,} tokens.", "logit_bias")
+        bias = tuple(entries)
+    return SamplingChoice(**cast(dict[str, float], given), logit_bias=bias)  # type: ignore[arg-type]
+
+
+def _stop(fields: Fields) -> tuple[str, ...]:
+    given = fields.take("stop")
+    stops = [given] if isinstance(given, str) else given
+    if stops is None:
+        return ()
+    if not isinstance(stops, list) or not all(isinstance(stop, str) for stop in stops):
+        raise bad("stop has to be a string or a list of strings.", "stop", code="invalid_type")
+    if len(stops) > MOST_STOPS or any(not 0 < len(stop) <= LONGEST_STOP for stop in stops):
+        raise bad(f"stop may have {MOST_STOPS} texts of 1 to {LONGEST_STOP:,} characters.", "stop")
+    return tuple(stops)
+
+
+def _message(fields: Fields) -> Message:
+    role = fields.one_of("role", tuple(ROLES))
+    if role is None:
+        raise bad(f"{fields.name('role')} is missing.", fields.name("role"), code="missing_parameter")
+    content = _content(fields)
+    fields.ignore("name", "refusal", "reasoning_content", "reasoning", "annotations", "audio")
+    fields.done()
+    return Message(ROLES[role], content)
+
+
+def _content(fields: Fields) -> str:
+    """Words, as one string or as a list of text parts. Raises ApiError for everything that is no text: nothing is
+    ever fetched or opened for a request."""
+    name = fields.name("content")
+    given = fields.take("content")
+    if isinstance(given, str):
+        return given
+    if not isinstance(given, list) or not given:
+        raise bad(f"{name} has to be a string or a list of text parts.", name, code="invalid_type")
+    words = []
+    for at, part in enumerate(given):
+        place = f"{name}[{at}]"
+        kind: Literal["text"] | object = part.get("type") if isinstance(part, dict) else None
+        if kind != "text":
+            raise bad(f"{place} is no text, and text is all that a model here can read.", place, "unsupported_content")
+        text = part.get("text")
+        if not isinstance(text, str):
+            raise bad(f"{place}.text has to be a string.", f"{place}.text", code="invalid_type")
+        words.append(text)
+    return "\n".join(words)

@@ -1,0 +1,169 @@
+"""The addresses of the local API, and how an answer goes out: in one piece or as a stream of pieces (SSE)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from http import HTTPStatus
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
+
+from engine.server.answers import Answer, ChatChoice, Choice, Json
+from engine.server.asked import Asked, chat_completion
+from engine.server.desk import Desk, Replies
+from engine.server.errors import ApiError, from_report, stopped
+from engine.server.fields import Fields, object_of
+from engine.server.guard import Guard
+from engine.server.responses import encoded, error_response, json_response
+from engine.types import Event, Failed, ModelInfo, WorkerStopped
+
+
+def application(desk: Desk) -> Starlette:
+    """The ASGI application over one desk."""
+
+    async def models(request: Request) -> Response:
+        return json_response({"object": "list", "data": [] if desk.model is None else [model_json(desk.model)]})
+
+    async def model(request: Request) -> Response:
+        name = request.path_params["name"]
+        if desk.model is None or desk.model.name != name:
+            raise ApiError(404, f"There is no model {name[:200]!r} here.", code="model_not_found", param="model")
+        return json_response(model_json(desk.model))
+
+    async def chat(request: Request) -> CompletionResponse:
+        asked = chat_completion(await _fields(request, desk))
+        return CompletionResponse(desk, asked, "chat.completion", ChatChoice)
+
+    return Starlette(
+        routes=[
+            Route("/v1/models", models),
+            Route("/v1/models/{name:path}", model),
+            Route("/v1/chat/completions", chat, methods=["POST"]),
+        ],
+        middleware=[Middleware(Guard, settings=desk.settings)],
+        exception_handlers={ApiError: _refused, HTTPException: _no_such_address, Exception: _broken},
+    )
+
+
+def model_json(info: ModelInfo) -> Json:
+    """A model as the list of models has it."""
+    return {"id": info.name, "object": "model", "created": 0, "owned_by": "foreword"}
+
+
+async def _fields(request: Request, desk: Desk) -> Fields:
+    """The body, read. Raises ApiError where it is too large, too slow or no JSON object."""
+    limit = desk.settings.body
+    too_large = ApiError(413, f"A request may have at most {limit:,} bytes.", code="request_too_large")
+    length = request.headers.get("content-length", "")
+    if length.isdecimal() and int(length) > limit:
+        raise too_large
+    body = bytearray()
+    try:
+        async with asyncio.timeout(desk.settings.body_s):
+            async for piece in request.stream():
+                body += piece
+                if len(body) > limit:
+                    raise too_large
+    except TimeoutError:
+        seconds = f"{desk.settings.body_s:g}"
+        raise ApiError(408, f"The request did not arrive within {seconds} s.", code="request_timeout") from None
+    except ClientDisconnect:
+        raise ApiError(400, "The request broke off.", code="request_cut_off") from None
+    return object_of(bytes(body))
+
+
+class CompletionResponse(Response):
+    """Has the replies written and sends them. A caller that hangs up ends them."""
+
+    def __init__(self, desk: Desk, asked: Asked, kind: str, new_choice: Callable[[], Choice]) -> None:
+        self._desk = desk
+        self._asked = asked
+        self._kind = kind
+        self._new_choice = new_choice
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async with self._desk.take(self._asked) as replies:
+            choices = [self._new_choice() for _ in self._asked.replies]
+            answer = Answer(self._kind, self._asked.model, choices, usage_in_stream=self._asked.usage)
+            sending = self._stream(replies, answer, send) if self._asked.stream else self._whole(replies, answer)
+            work = asyncio.create_task(sending)
+            gone = asyncio.create_task(_hung_up(receive))
+            try:
+                await asyncio.wait({work, gone}, return_when=asyncio.FIRST_COMPLETED)
+                if work.done() and (response := work.result()) is not None:
+                    await response(scope, receive, send)
+            finally:
+                work.cancel()
+                gone.cancel()
+
+    async def _whole(self, replies: Replies, answer: Answer) -> Response:
+        async for index, event in replies:
+            _raise_failure(event)
+            answer.choices[index].hear(event)
+        return json_response(answer.whole())
+
+    async def _stream(self, replies: Replies, answer: Answer, send: Send) -> None:
+        """Nothing is sent before the first event: what is refused is refused with its status."""
+        events = aiter(replies)
+        first = await anext(events)
+        _raise_failure(first[1])
+        headers = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"cache-control", b"no-cache")]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        async for piece in _pieces(first, events, answer):
+            await send({"type": "http.response.body", "body": b"data: " + piece + b"\n\n", "more_body": True})
+        await send({"type": "http.response.body", "body": b"data: [DONE]\n\n", "more_body": False})
+
+
+async def _pieces(
+    first: tuple[int, Event], events: AsyncIterator[tuple[int, Event]], answer: Answer
+) -> AsyncIterator[bytes]:
+    """The objects of a stream. An error in the middle of it is its last one."""
+    try:
+        for piece in answer.pieces(*first):
+            yield encoded(piece)
+        async for index, event in events:
+            _raise_failure(event)
+            for piece in answer.pieces(index, event):
+                yield encoded(piece)
+        for piece in answer.last_piece():
+            yield encoded(piece)
+    except ApiError as error:
+        yield encoded(error.to_json())
+
+
+def _raise_failure(event: Event) -> None:
+    match event:
+        case Failed(error=report):
+            raise from_report(report)
+        case WorkerStopped():
+            raise stopped()
+
+
+async def _hung_up(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    assert isinstance(error, ApiError)
+    return error_response(error)
+
+
+async def _no_such_address(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    where = f"{request.method} {request.url.path}"
+    said = f"{where} is nothing that this API has." if error.status_code in (404, 405) else error.detail
+    code = HTTPStatus(error.status_code).phrase.lower().replace(" ", "_")
+    return error_response(ApiError(error.status_code, said, code=code, headers=dict(error.headers or {})))
+
+
+async def _broken(request: Request, error: Exception) -> Response:
+    return error_response(
+        ApiError(500, "Something went wrong inside Foreword. Ask again; the engine is still there.", code="internal")
+    )

@@ -1,0 +1,84 @@
+"""A real server with Guide on a free port, and those who call it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+
+import httpx
+import openai
+import pytest
+
+from engine.server.server import Server
+from engine.server.settings import ServerSettings
+from engine.types import Loaded, LoadFailed
+from engine.worker import Worker
+
+PATIENCE_S = 60.0
+"""Seconds until a test gives up; a passing test never waits that long."""
+
+Serve = Callable[..., AbstractContextManager[Server]]
+
+
+def until(holds: Callable[[], object]) -> None:
+    """Wait for another thread to come so far."""
+    end = time.monotonic() + PATIENCE_S
+    while not holds():
+        assert time.monotonic() < end, "it never came so far"
+        time.sleep(0.002)
+
+
+def loaded_worker() -> Worker:
+    worker = Worker()
+    worker.start()
+    worker.load("guide")
+    events: list[object] = []
+    while not any(isinstance(event, Loaded | LoadFailed) for event in events):
+        assert worker.wait(PATIENCE_S)
+        events += worker.drain()
+    assert worker.model is not None, events[-1]
+    return worker
+
+
+@pytest.fixture(scope="module")
+def worker() -> Iterator[Worker]:
+    worker = loaded_worker()
+    yield worker
+    assert worker.shutdown(PATIENCE_S)
+
+
+@pytest.fixture(scope="module")
+def serve(worker: Worker) -> Serve:
+    """Starts servers over the one worker, with settings of their own."""
+
+    @contextmanager
+    def serving(**settings: Any) -> Iterator[Server]:
+        server = Server(lambda: worker, ServerSettings(**{"port": 0, **settings}))
+        server.start()
+        try:
+            yield server
+        finally:
+            assert server.stop()
+
+    return serving
+
+
+@pytest.fixture(scope="module")
+def server(serve: Serve) -> Iterator[Server]:
+    with serve() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def client(server: Server) -> Iterator[openai.OpenAI]:
+    with openai.OpenAI(base_url=server.address, api_key="any", max_retries=0) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def http(server: Server) -> Iterator[httpx.Client]:
+    """For what the official client would not send, and for answers as they are on the wire."""
+    with httpx.Client(base_url=server.address, timeout=PATIENCE_S) as http:
+        yield http
