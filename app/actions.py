@@ -75,6 +75,7 @@ MENUS: dict[str, tuple[Entry | None, ...]] = {
     "Chat": (
         Entry("stop", "Stop", ("Esc", "Ctrl+.")),
         Entry("regenerate", "Regenerate", ("Ctrl+R",)),
+        Entry("write_versions", "Write Three Versions", ("Ctrl+Shift+R",)),
         Entry("continue", "Continue Reply"),
         SEPARATOR,
         Entry("copy_reply", "Copy Last Reply", ("Ctrl+Shift+C",)),

@@ -4,21 +4,23 @@ The one place that sees both worlds. The worker runs on its own thread and only 
 window's thread empties it, joins the text and the rounds of one tick, and emits one signal for each kind. One
 queued signal per token would starve the window.
 
-The state is small, and every way through it ends in idle:
+Several replies may be under way. The state of each is small, and every way through it ends:
 
-    idle -> loading -> idle
-    idle -> prefill -> writing -> idle
-            prefill | writing -> stopping -> idle
+    prefill -> writing -> over
+    prefill | writing -> stopping -> over
 
-Events of a reply that is no longer the current one are dropped, so nothing late can overwrite what is shown.
+and so is that of all together: idle, loading, or what the furthest of the replies does. Events of a reply that is over
+are dropped, so nothing late can overwrite what is shown.
 """
 
 from __future__ import annotations
 
 import itertools
 import logging
+import math
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol
 
@@ -50,6 +52,7 @@ from engine.types import (
     Started,
     TextDelta,
     Unloaded,
+    Waiting,
     Weighed,
     WorkerStopped,
 )
@@ -71,10 +74,10 @@ class WorkerLike(Protocol):
     def check(self, request: Request) -> None: ...
     def measure(self, request_id: int) -> None: ...
     def stop(self, request_id: int) -> None: ...
+    def look_at(self, chat: str | None) -> None: ...
     def forget(self, chat: str) -> None: ...
     def count(self, request_id: int, text: str) -> None: ...
     def weigh(self, request: Request) -> None: ...
-
     def unload(self) -> None: ...
     def set_chat_memory(self, budget: int | None) -> None: ...
     def shutdown(self, timeout: float = 5.0) -> Any: ...
@@ -89,16 +92,29 @@ class State(StrEnum):
     STOPPING = "stopping"
 
 
+@dataclass
+class _Reply:
+    """A reply under way, and what the present tick has brought of it."""
+
+    state: State = State.PREFILL
+    give_up_at: float = math.inf
+    text: list[str] = field(default_factory=list)
+    tokens: list[int] = field(default_factory=list)
+    rounds: list[RoundStats] = field(default_factory=list)
+    snapshot: Snapshot | None = None
+
+
 class Bridge(QObject):
     """Drives one worker, and makes a new one when it was lost. Use from the window's thread alone."""
 
     ready = Signal()
     """The worker has imported everything; only now may the window import what is slow."""
-    state_changed = Signal(object)  # State
+    state_changed = Signal(object)  # State of all together; that of one reply may be what has changed
     load_progress = Signal(object)  # LoadProgress
     loaded = Signal(object)  # ModelInfo
     load_failed = Signal(object)  # LoadFailed
     unloaded = Signal(object)  # Unloaded
+    waiting = Signal(object)  # Waiting
     started = Signal(object)  # Started
     prefill = Signal(object)  # PrefillProgress, the latest of a tick
     tokens = Signal(int, object)  # request id, the ids of all the tokens of a tick; before their text
@@ -127,30 +143,34 @@ class Bridge(QObject):
         super().__init__(parent)
         self._make_worker = make_worker
         self._worker: WorkerLike | None = None
-        self._state = State.IDLE
         self._ids = itertools.count(1)
-        self._request: int | None = None
+        self._replies: dict[int, _Reply] = {}
+        self._told: tuple[State, dict[int, State]] = (State.IDLE, {})
         self._job: int | None = None
         self._loading: str | None = None
         self._loads = 0
         self._chat_memory: int | None = None
+        self._looked_at: str | None = None
         self._stop_grace_s = stop_grace_s
-        self._give_up_at = 0.0
-        self._text: list[str] = []
-        self._tokens: list[int] = []
-        self._rounds: list[RoundStats] = []
-        self._snapshot: Snapshot | None = None
         self._timer = QTimer(self)
         self._timer.timeout.connect(self.tick)
 
     @property
     def state(self) -> State:
-        return self._state
+        """What the furthest of the replies does; where there is none, whether a model is being loaded."""
+        states = {reply.state for reply in self._replies.values()}
+        furthest = (each for each in (State.WRITING, State.PREFILL, State.STOPPING) if each in states)
+        return next(furthest, State.LOADING if self._loading is not None else State.IDLE)
+
+    def state_of(self, request_id: int) -> State:
+        """What this reply does; idle when it is over."""
+        reply = self._replies.get(request_id)
+        return State.IDLE if reply is None else reply.state
 
     @property
     def writing(self) -> bool:
         """A reply is under way, from the moment it was asked for until its last event."""
-        return self._request is not None
+        return bool(self._replies)
 
     # ------------------------------------------------------------ commands
 
@@ -165,8 +185,9 @@ class Bridge(QObject):
             self._worker.start()
             if self._chat_memory is not None:
                 self._worker.set_chat_memory(self._chat_memory)
+            self._worker.look_at(self._looked_at)
         if not self._timer.isActive():
-            self._timer.start(IDLE_TICK_MS if self._state == State.IDLE else TICK_MS)
+            self._timer.start(IDLE_TICK_MS if self.state == State.IDLE else TICK_MS)
 
     def load(self, path: str) -> None:
         """Load the model at `path` ("guide" for the one that comes along). Ends in `loaded` or `load_failed`."""
@@ -175,25 +196,31 @@ class Bridge(QObject):
         self._loading = path
         self._loads += 1
         self._worker.load(path)
-        self._settle()
+        self._tell()
 
     def generate(self, request: Request) -> None:
-        """Ask for a reply. RuntimeError while another one is under way."""
-        if self._request is not None:
-            raise RuntimeError("a reply is under way")
+        """Ask for a reply, beside those that are under way. Ends in `finished` or `failed`."""
         self.start()
         assert self._worker is not None
-        self._request = request.id
-        self._enter(State.PREFILL)
+        self._replies[request.id] = _Reply()
+        self._tell()
         self._worker.generate(request)
 
-    def stop(self) -> None:
-        """Stop the reply under way; it ends with what it has. Does nothing when there is none."""
-        if self._request is None or self._state == State.STOPPING or self._worker is None:
+    def stop(self, request_id: int) -> None:
+        """Stop this reply; it ends with what it has. Does nothing when it is over."""
+        reply = self._replies.get(request_id)
+        if reply is None or reply.state == State.STOPPING or self._worker is None:
             return
-        self._enter(State.STOPPING)
-        self._give_up_at = time.monotonic() + self._stop_grace_s
-        self._worker.stop(self._request)
+        reply.state = State.STOPPING
+        reply.give_up_at = time.monotonic() + self._stop_grace_s
+        self._tell()
+        self._worker.stop(request_id)
+
+    def look_at(self, chat: str) -> None:
+        """The chat that is shown: where replies have to wait for each other, its own go first."""
+        self._looked_at = chat
+        if self._worker is not None:
+            self._worker.look_at(chat)
 
     def check(self, request: Request) -> None:
         """Write this reply plainly and with drafts and compare them. Ends in `checked` or `job_failed`. A reply or a
@@ -246,21 +273,21 @@ class Bridge(QObject):
             self._worker.set_chat_memory(budget)
 
     def shutdown(self, timeout: float = 5.0) -> None:
-        """Stop the reply and the worker, and wait for both, at most `timeout` seconds. The reply's end is handed on."""
+        """Stop the replies and the worker, and wait for them, at most `timeout` seconds. The ends are handed on."""
         self._timer.stop()
         worker, self._worker = self._worker, None
         if worker is not None:
-            for id in (self._request, self._job):
-                if id is not None:
-                    worker.stop(id)
+            for id in (*self._replies, *([] if self._job is None else [self._job])):
+                worker.stop(id)
             worker.shutdown(timeout)
             for event in worker.drain():
                 if not isinstance(event, WorkerStopped):
                     self._take(event)
             self._flush()
-        self._request = self._job = self._loading = None
+        self._replies.clear()
+        self._job = self._loading = None
         self._loads = 0
-        self._settle()
+        self._tell()
 
     @staticmethod
     def decide(info: ModelInfo, wish: MtpWish) -> Decision:
@@ -277,11 +304,11 @@ class Bridge(QObject):
             for event in self._worker.drain():
                 self._take(event)
             self._flush()
-        if self._state == State.STOPPING and time.monotonic() > self._give_up_at:
+        if any(time.monotonic() > reply.give_up_at for reply in self._replies.values()):
             self._lose(
                 ErrorReport(
                     code="stuck",
-                    what="The reply did not stop when asked to.",
+                    what="A reply did not stop when asked to.",
                     kept="What was written so far is kept.",
                     next_step="Send a message: Foreword loads the model again.",
                 )
@@ -319,9 +346,9 @@ class Bridge(QObject):
                     self.job_progress.emit(fraction)
             case Checked(id=id) | Measured(id=id) | Failed(id=id) if id == self._job:
                 self._end_job(event)
-            case Started() | PrefillProgress() | TextDelta() | RoundDone() | Finished() | Failed():
-                if event.id == self._request:
-                    self._take_of_reply(event)
+            case Waiting() | Started() | PrefillProgress() | TextDelta() | RoundDone() | Finished() | Failed():
+                if event.id in self._replies:
+                    self._take_of_reply(event, self._replies[event.id])
 
     def _end_job(self, event: Checked | Measured | Failed) -> None:
         self._job = None
@@ -339,86 +366,93 @@ class Bridge(QObject):
         if self._loads > 0:
             return
         self._loading = None
-        self._settle()
+        self._tell()
         if isinstance(event, Loaded):
             self.loaded.emit(event.info)
         else:
             self.load_failed.emit(event)
 
-    def _take_of_reply(self, event: Started | PrefillProgress | TextDelta | RoundDone | Finished | Failed) -> None:
+    def _take_of_reply(
+        self,
+        event: Waiting | Started | PrefillProgress | TextDelta | RoundDone | Finished | Failed,
+        reply: _Reply,
+    ) -> None:
         match event:
+            case Waiting():
+                self.waiting.emit(event)
             case Started():
                 self.started.emit(event)
             case PrefillProgress():
                 self.prefill.emit(event)
             case TextDelta(text=text, ids=ids):
-                self._text.append(text)
-                self._tokens += ids
-                self._write()
+                reply.text.append(text)
+                reply.tokens += ids
+                self._write(reply)
             case RoundDone(stats=stats, snapshot=snapshot):
-                self._rounds.append(stats)
-                self._snapshot = snapshot
-                self._write()
+                reply.rounds.append(stats)
+                reply.snapshot = snapshot
+                self._write(reply)
             case Finished():
-                self._end()
+                self._end(event.id)
                 self.finished.emit(event)
             case Failed():
-                self._end()
+                self._end(event.id)
                 self.failed.emit(event)
 
-    def _write(self) -> None:
-        if self._state == State.PREFILL:
-            self._enter(State.WRITING)
+    def _write(self, reply: _Reply) -> None:
+        if reply.state == State.PREFILL:
+            reply.state = State.WRITING
+            self._tell()
 
     def _flush(self) -> None:
-        if self._request is None:
-            return
-        text, self._text = "".join(self._text), []
-        tokens, self._tokens = self._tokens, []
-        rounds, self._rounds = self._rounds, []
-        if rounds and self._snapshot is not None:
-            self.rounds.emit(self._request, rounds, self._snapshot)
-        if tokens:
-            self.tokens.emit(self._request, tokens)
-        if text:
-            self.text.emit(self._request, text)
+        for id in list(self._replies):
+            self._hand_on(id)
 
-    def _end(self) -> None:
-        """The reply is over: hand on what this tick gathered, then be idle."""
-        self._flush()
-        self._request = None
-        self._snapshot = None
-        self._settle()
+    def _hand_on(self, id: int) -> None:
+        """What the tick has gathered of a reply."""
+        reply = self._replies[id]
+        text, reply.text = "".join(reply.text), []
+        tokens, reply.tokens = reply.tokens, []
+        rounds, reply.rounds = reply.rounds, []
+        if rounds and reply.snapshot is not None:
+            self.rounds.emit(id, rounds, reply.snapshot)
+        if tokens:
+            self.tokens.emit(id, tokens)
+        if text:
+            self.text.emit(id, text)
+
+    def _end(self, id: int) -> None:
+        """A reply is over: hand on what this tick gathered of it, then forget it."""
+        self._hand_on(id)
+        self._replies.pop(id, None)
+        self._tell()
 
     def _lose(self, error: ErrorReport) -> None:
-        """The worker is of no more use. The reply under way fails; the next command starts a new worker."""
+        """The worker is of no more use. The replies under way fail; the next command starts a new worker."""
         log.error("worker lost: %s %s", error, error.detail)
         worker, self._worker = self._worker, None
         if worker is not None:
             worker.shutdown(0.0)
-        request, job, loading = self._request, self._job, self._loading
+        replies, job, loading = list(self._replies), self._job, self._loading
         self._loading = self._job = None
         self._loads = 0
-        if request is not None:
-            self._end()
-        self._settle()
+        self._flush()
+        self._replies.clear()
+        self._tell()
         self.worker_lost.emit(error)
         if loading is not None:
             self.load_failed.emit(LoadFailed(loading, error))
-        if request is not None:
-            self.failed.emit(Failed(request, error))
+        for id in replies:
+            self.failed.emit(Failed(id, error))
         if job is not None:
             self.job_failed.emit(error)
 
-    def _settle(self) -> None:
-        """The state that follows from what is still under way."""
-        if self._request is None:
-            self._enter(State.LOADING if self._loading is not None else State.IDLE)
-
-    def _enter(self, state: State) -> None:
-        if state == self._state:
+    def _tell(self) -> None:
+        """Say so where a state has changed."""
+        now = (self.state, {id: reply.state for id, reply in self._replies.items()})
+        if now == self._told:
             return
-        self._state = state
+        self._told = now
         if self._timer.isActive():
-            self._timer.setInterval(IDLE_TICK_MS if state == State.IDLE else TICK_MS)
-        self.state_changed.emit(state)
+            self._timer.setInterval(IDLE_TICK_MS if now[0] == State.IDLE else TICK_MS)
+        self.state_changed.emit(now[0])

@@ -53,6 +53,8 @@ class ModelInUse(QObject):
         """What is known of it since it was loaded."""
         self.resting = not settings.load_at_start
         """It is not in memory, and nothing is wrong: it was freed, or never asked for. The next message loads it."""
+        self.next: str | None = None
+        """The model that takes its place when the replies that it writes have been stopped."""
         self.loading: LoadProgress | None = None
         self.wish = MtpWish()
         self.chat_memory: ChatMemory | None = None
@@ -80,12 +82,17 @@ class ModelInUse(QObject):
         """What the policy does with the wish for the next reply; None before a model is loaded."""
         return self._bridge.decide(self.info, self.wish) if self.info else None
 
+    @property
+    def ready(self) -> bool:
+        """Whether it can be asked for a reply."""
+        return self.info is not None and self.next is None
+
     # ------------------------------------------------------------ loading
 
     def load(self, path: str) -> None:
         """Load the model at `path` in place of this one. Ends in `loaded` or `load_failed`."""
         self.path = path
-        self.info = None
+        self.info = self.next = None
         self.resting = False
         self.loading = LoadProgress(path, "", 0.0)
         self.changed.emit()

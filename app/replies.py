@@ -1,4 +1,4 @@
-"""The reply that is being written: asked for, grown by what the worker tells, and kept when it has ended.
+"""The replies that are being written: asked for, grown by what the worker tells, and kept when they have ended.
 
 A reply belongs to the chat it was asked in, whichever chat is shown meanwhile.
 """
@@ -6,11 +6,12 @@ A reply belongs to the chat it was asked in, whichever chat is shown meanwhile.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from PySide6.QtCore import QObject, Signal
 
 from app.bridge import Bridge, State
-from app.chats.chat import Answer, Chat, Outcome, Turn
+from app.chats.chat import Answer, Chat, Outcome, Turn, new_id
 from app.chats.continuation import Begun, sampling_of
 from app.model import ModelInUse
 from app.shelf import Shelf
@@ -26,12 +27,16 @@ from engine.types import (
     RoundStats,
     Snapshot,
     Started,
+    Waiting,
+    WaitReason,
 )
+
+WaitsFor = WaitReason | Literal["model"]
 
 
 @dataclass(eq=False)
 class Writing:
-    """The reply under way, and where it belongs."""
+    """A reply under way, and where it belongs."""
 
     id: int
     chat: Chat
@@ -39,21 +44,26 @@ class Writing:
     answer: Answer
     begun: Begun | None = None
     """What the answer was before, where it is continued."""
+    version: int = 0
+    """Which it is of several that are written side by side."""
     decision: Decision | None = None
     prefill: PrefillProgress | None = None
-    waits_for_model: bool = False
+    snapshot: Snapshot | None = None
+    """What was counted of it so far."""
+    waits: WaitsFor | None = None
+    """What has to be there before it begins."""
     seen: bool = False
     """Its answer has text, so it has taken over from the one before it."""
 
 
 class Replies(QObject):
-    """Asks the worker for replies and writes down what comes of them."""
+    """Asks the worker for replies and writes down what comes of them; those of several chats go on side by side."""
 
     changed = Signal()  # one began, went on to another state or ended
     turn_added = Signal(object, object)  # Chat, Turn: a question and its empty answer, at the end
     turns_changed = Signal(object)  # Chat: turns were added, replaced or taken away
-    text_added = Signal(object, object, str)  # Chat, Turn, text
-    answer_ended = Signal(object, object)  # Chat, Turn
+    text_added = Signal(object, object, str)  # Chat, Answer, text
+    answer_ended = Signal(object, object)  # Chat, Answer
     question_returned = Signal(object, str)  # Chat, text: nothing was written, the question goes back
     speed_changed = Signal()  # new numbers in the model's `speed`
     model_wanted = Signal(object)  # Chat: a reply waits in it for a model, and none is being loaded
@@ -64,7 +74,8 @@ class Replies(QObject):
         self._bridge = bridge
         self._model = model
         self._shelf = shelf
-        self.writing: Writing | None = None
+        self._writing: dict[int, Writing] = {}
+        bridge.waiting.connect(self._on_waiting)
         bridge.started.connect(self._on_started)
         bridge.prefill.connect(self._on_prefill)
         bridge.tokens.connect(self._on_tokens)
@@ -75,67 +86,90 @@ class Replies(QObject):
         model.loaded.connect(self._on_model)
 
     @property
-    def busy(self) -> bool:
-        """A reply is awaited or under way, in whichever chat."""
-        return self.writing is not None
+    def under_way(self) -> list[Writing]:
+        """All that are awaited or being written, in the order they were asked for."""
+        return list(self._writing.values())
 
     @property
-    def waiting_for_model(self) -> bool:
-        """Whether the reply was asked for before there was a model to write it."""
-        return self.writing is not None and self.writing.waits_for_model
+    def busy(self) -> bool:
+        """A reply is awaited or under way, in whichever chat."""
+        return bool(self._writing)
+
+    @property
+    def waiting_for_model(self) -> list[Writing]:
+        """Those that were asked for before there was a model to write them."""
+        return [writing for writing in self.under_way if writing.waits == "model"]
+
+    def of(self, chat: Chat) -> Writing | None:
+        """The reply under way in this chat; of several versions the one that is shown, if that is still written."""
+        here = [writing for writing in self.under_way if writing.chat is chat]
+        return next((writing for writing in here if writing.turn.shown is writing.answer), next(iter(here), None))
 
     # ------------------------------------------------------------ asking
 
-    def ask(self, chat: Chat, turn: Turn) -> None:
-        """Let the model answer this question of a chat; where it has answers, by another one."""
+    def ask(self, chat: Chat, turn: Turn, versions: int = 1) -> None:
+        """Let the model answer this question of a chat; where it has answers, by another one.
+
+        With several `versions` so many answers are written side by side, each with a seed of its own, and the first of
+        them is shown.
+        """
         first = not turn.answers
-        answer = turn.add(Answer())
-        self._shelf.store.add(chat, *([turn, answer] if first else [answer]))
-        self._begin(chat, turn, answer)
+        answers = [turn.add(Answer()) for _ in range(versions)]
+        if versions > 1:
+            answers[0].chosen = new_id()
+        self._shelf.store.add(chat, *([turn, *answers] if first else answers))
+        begun = [self._begin(chat, turn, answer, version=place) for place, answer in enumerate(answers)]
         if first and len(chat.versions_of(turn)) == 1:
             self.turn_added.emit(chat, turn)
-        elif first or turn.shown is answer:
+        elif first or turn.shown in answers:
             self.turns_changed.emit(chat)
-        self._go_on()
+        self._go_on(begun)
 
     def go_on(self, chat: Chat, turn: Turn, answer: Answer) -> None:
         """Let an answer that broke off go on where it ends."""
         begun = Begun.of(answer)
         answer.outcome, answer.text, answer.error = "waiting", begun.text, None
-        self._begin(chat, turn, answer, begun)
+        writing = self._begin(chat, turn, answer, begun)
         self.turns_changed.emit(chat)
-        self._go_on()
+        self._go_on([writing])
 
-    def _begin(self, chat: Chat, turn: Turn, answer: Answer, begun: Begun | None = None) -> None:
+    def _begin(
+        self, chat: Chat, turn: Turn, answer: Answer, begun: Begun | None = None, *, version: int = 0
+    ) -> Writing:
         """From here on this answer is under way."""
-        self.writing = Writing(self._bridge.new_id(), chat, turn, answer, begun, seen=begun is not None)
-        chat.writing = answer
+        writing = Writing(self._bridge.new_id(), chat, turn, answer, begun, version, seen=begun is not None)
+        self._writing[writing.id] = writing
+        chat.writing.append(answer)
         self._shelf.use(chat)
         self._shelf.store.keep(chat)
+        return writing
 
-    def _go_on(self) -> None:
+    def _go_on(self, begun: list[Writing]) -> None:
         """Let the model write what has begun, as soon as there is a model."""
-        assert self.writing is not None
-        if self._model.info is None:
-            self.writing.waits_for_model = True
-            if self._bridge.state != State.LOADING:  # the last load failed, or its worker was lost: one more try
-                self.model_wanted.emit(self.writing.chat)
+        if not self._model.ready:
+            for writing in begun:
+                writing.waits = "model"
+            if self._model.info is None and self._bridge.state != State.LOADING:
+                # The last load failed, or its worker was lost: one more try.
+                self.model_wanted.emit(begun[0].chat)
             self.changed.emit()
         else:
-            self._generate()
+            for writing in begun:
+                self._generate(writing)
 
     def _on_model(self) -> None:
-        if self.waiting_for_model:
-            self._generate()
+        for writing in self.waiting_for_model:
+            self._generate(writing)
 
-    def _generate(self) -> None:
-        writing, model, info = self.writing, self._model, self._model.info
-        assert writing is not None
+    def _generate(self, writing: Writing) -> None:
+        model, info = self._model, self._model.info
         assert info is not None
         self._bridge.stop_job()  # a message comes before checks and measurements
-        writing.waits_for_model = False
+        writing.waits = None
         chat, answer, begun = writing.chat, writing.answer, writing.begun
         sampling, seed, thinking = model.sampling(chat.sampling), chat.seed, model.thinking_wish
+        if seed is not None:
+            seed += writing.version  # else a pinned one would write one version several times
         if begun is not None and answer.model == info.path:
             # With its own settings the rest is what it would have been, had it not broken off.
             sampling, seed, thinking = sampling_of(answer) or sampling, answer.seed, answer.thinking
@@ -148,6 +182,7 @@ class Replies(QObject):
             Request(
                 id=writing.id,
                 chat=chat.id,
+                version=writing.version,
                 messages=chat.messages(writing.turn, answer if begun is not None else None),
                 sampling=sampling,
                 seed=seed,
@@ -159,45 +194,57 @@ class Replies(QObject):
             )
         )
 
-    def stop(self) -> None:
-        """Stop the reply under way; it keeps what it has. Does nothing when there is none."""
-        if self.writing is None:
-            return
-        if self.writing.waits_for_model:
-            self.end("stopped")
+    def stop(self, chat: Chat) -> None:
+        """Stop what is being written in a chat; it keeps what it has."""
+        for writing in [writing for writing in self.under_way if writing.chat is chat]:
+            self._stop(writing)
+
+    def stop_all(self) -> None:
+        """Stop what is being written, in every chat."""
+        for writing in self.under_way:
+            self._stop(writing)
+
+    def _stop(self, writing: Writing) -> None:
+        if writing.waits == "model":
+            self.end(writing, "stopped")
         else:
-            self._bridge.stop()
+            self._bridge.stop(writing.id)
 
     # ------------------------------------------------------------ what the worker tells
 
+    def _on_waiting(self, event: Waiting) -> None:
+        if writing := self._writing.get(event.id):
+            writing.waits = event.why
+            self.changed.emit()
+
     def _on_started(self, event: Started) -> None:
-        if self.writing is None:
+        writing = self._writing.get(event.id)
+        if writing is None:
             return
-        self.writing.decision = event.decision
-        answer = self.writing.answer
+        writing.waits, writing.decision = None, event.decision
+        answer = writing.answer
         answer.seed = event.seed
-        if self.writing.begun is None:
+        if writing.begun is None:
             answer.opened_thinking = event.opened_thinking
-        self._shelf.store.end(self.writing.chat, answer)
-        self._model.speed.begin(event.decision, self.writing.chat.id)
+        self._shelf.store.end(writing.chat, answer)
+        self._model.speed.begin(event.decision, writing.chat.id, event.id)
         self.changed.emit()
         self.speed_changed.emit()
 
     def _on_prefill(self, event: PrefillProgress) -> None:
-        if self.writing is None:
-            return
-        self.writing.prefill = event
-        self.writing.chat.used_tokens = event.total
-        self.changed.emit()
+        if writing := self._writing.get(event.id):
+            writing.prefill = event
+            writing.chat.used_tokens = event.total
+            self.changed.emit()
 
-    def _on_tokens(self, _: int, tokens: list[int]) -> None:
-        writing = self.writing
+    def _on_tokens(self, id: int, tokens: list[int]) -> None:
+        writing = self._writing.get(id)
         if writing is not None and not (writing.begun is not None and writing.begun.foreign):
             writing.answer.tokens += tuple(tokens)
             self._shelf.store.grow(writing.answer, "", tokens)
 
-    def _on_text(self, _: int, text: str) -> None:
-        writing = self.writing
+    def _on_text(self, id: int, text: str) -> None:
+        writing = self._writing.get(id)
         if writing is None:
             return
         first = not writing.seen
@@ -208,36 +255,40 @@ class Replies(QObject):
         if first and len(writing.turn.answers) > 1:
             self.turns_changed.emit(writing.chat)
         else:
-            self.text_added.emit(writing.chat, writing.turn, text)
+            self.text_added.emit(writing.chat, writing.answer, text)
 
-    def _on_rounds(self, _: int, rounds: list[RoundStats], snapshot: Snapshot) -> None:
-        self._model.speed.add(rounds, snapshot)
-        if self.writing is not None and self.writing.prefill is not None:
-            self.writing.chat.used_tokens = self.writing.prefill.total + snapshot.tokens
+    def _on_rounds(self, id: int, rounds: list[RoundStats], snapshot: Snapshot) -> None:
+        self._model.speed.add(rounds, snapshot, id)
+        if writing := self._writing.get(id):
+            writing.snapshot = snapshot
+            if writing.prefill is not None:
+                writing.chat.used_tokens = writing.prefill.total + snapshot.tokens
         self.speed_changed.emit()
 
     def _on_finished(self, event: Finished) -> None:
-        reply = event.reply
+        reply, writing = event.reply, self._writing.get(event.id)
         self._model.speed.totals = event.totals
-        self._model.speed.end(reply)
-        if self.writing is not None:
-            self.writing.answer.speed_up = speed_up_of(reply)
-            self.writing.chat.used_tokens = reply.prompt_tokens + len(reply.tokens)
-        self.end("stopped" if reply.finish_reason == "cancelled" else "done", reply=reply)
+        self._model.speed.end(reply, event.id)
+        if writing is not None:
+            writing.answer.speed_up = speed_up_of(reply)
+            writing.chat.used_tokens = reply.prompt_tokens + len(reply.tokens)
+            self.end(writing, "stopped" if reply.finish_reason == "cancelled" else "done", reply=reply)
 
     def _on_failed(self, event: Failed) -> None:
-        self._model.speed.end(event.partial)
-        self.end("failed", reply=event.partial, error=event.error)
+        self._model.speed.end(event.partial, event.id)
+        if writing := self._writing.get(event.id):
+            self.end(writing, "failed", reply=event.partial, error=event.error)
 
     # ------------------------------------------------------------ the end
 
-    def end(self, outcome: Outcome, *, reply: Reply | None = None, error: ErrorReport | None = None) -> None:
-        """The reply under way is over. An attempt without text leaves what was there before it."""
-        writing, self.writing = self.writing, None
-        if writing is None:
+    def end(
+        self, writing: Writing, outcome: Outcome, *, reply: Reply | None = None, error: ErrorReport | None = None
+    ) -> None:
+        """A reply under way is over. An attempt without text leaves what was there before it."""
+        if self._writing.pop(writing.id, None) is None:
             return
         chat, turn, answer = writing.chat, writing.turn, writing.answer
-        chat.writing = None
+        chat.writing.remove(answer)
         begun = writing.begun
         if begun is not None and reply is not None:
             reply = replace(begun.joined(reply), opened_thinking=answer.opened_thinking)
@@ -251,18 +302,23 @@ class Replies(QObject):
             self._take_back(chat, turn, answer)
         else:
             self._shelf.store.end(chat, answer)
-            self.answer_ended.emit(chat, turn)
+            self.answer_ended.emit(chat, answer)
         self._shelf.changed.emit()
         self.changed.emit()
         self.speed_changed.emit()
         self.ended.emit()
+
+    def end_all(self) -> None:
+        """Nothing more will come: what was written is kept."""
+        for writing in self.under_way:
+            self.end(writing, "stopped")
 
     def _take_back(self, chat: Chat, turn: Turn, answer: Answer) -> None:
         """Stopped before the first word: the question goes back to where it was typed."""
         turn.answers.remove(answer)
         if turn.answers:
             self._shelf.store.forget(answer)
-            self.answer_ended.emit(chat, turn)
+            self.answer_ended.emit(chat, answer)
             return
         chat.take_back(turn)
         self._shelf.store.forget(answer, turn)

@@ -18,11 +18,14 @@ from app.chats.store import Store
 from app.idle import IdleModel
 from app.jobs import Jobs
 from app.model import ModelInUse
-from app.replies import Replies
+from app.replies import Replies, Writing
 from app.rounds import write_rounds
 from app.settings import Preset, Settings
 from app.shelf import Shelf
 from engine.types import ErrorReport
+
+VERSIONS = 3
+"""How many answers are written at once where several are asked for."""
 
 
 class Session(QObject):
@@ -53,8 +56,8 @@ class Session(QObject):
         self.jobs = Jobs(bridge, self.model, lambda: self.replies.busy, self)
         self._removed: list[Callable[[], None]] = []
         self.current = self._first_shown()
+        bridge.look_at(self.current.id)
         self._asked_for_model_in = self.current
-        self._load_when_idle: str | None = None
 
         bridge.state_changed.connect(self.state_changed)
         self.model.progressed.connect(self.state_changed)
@@ -63,6 +66,7 @@ class Session(QObject):
         self.replies.changed.connect(self.state_changed)
         self.replies.turns_changed.connect(self.turns_changed)
         self.replies.model_wanted.connect(self._on_model_wanted)
+        self.replies.answer_ended.connect(self._on_answer_ended)
         self.replies.ended.connect(self._on_reply_ended)
         self.idle = IdleModel(self.model, lambda: self.replies.busy or self.jobs.running is not None, self)
         self.replies.changed.connect(self.idle.begin)
@@ -72,9 +76,18 @@ class Session(QObject):
         self.shelf.told.connect(self.notice)
 
     @property
+    def writing(self) -> Writing | None:
+        """The reply that is under way in the chat that is shown, if one is."""
+        return self.replies.of(self.current)
+
+    @property
     def state(self) -> State:
-        """Where the reply or the load stands. A reply that waits for its model counts as loading."""
-        return self.bridge.state
+        """Where the reply of the chat that is shown stands, or the load; one that waits for its model counts as
+        loading."""
+        writing = self.writing
+        if writing is not None and writing.waits != "model":
+            return self.bridge.state_of(writing.id)
+        return State.LOADING if self.model.loading is not None else State.IDLE
 
     # ------------------------------------------------------------ chats
 
@@ -99,7 +112,11 @@ class Session(QObject):
         if chat is not self.current:
             self.shelf.open(chat)
             self.current = chat
+            self.bridge.look_at(chat.id)
             self.current_changed.emit()
+        if chat.unseen:
+            chat.unseen = False
+            self.chats_changed.emit()
 
     def show_message(self, chat_id: str, message_id: int) -> None:
         """Show the message with this id, in whichever version it stands."""
@@ -111,7 +128,7 @@ class Session(QObject):
             answer = next((answer for answer in turn.answers if answer.id == message_id), None)
             if answer is None and turn.id != message_id:
                 continue
-            if chat.writing is None and (chosen := chat.reveal(turn, answer)):
+            if not chat.writing and (chosen := chat.reveal(turn, answer)):
                 self.shelf.store.choose(*chosen)
                 self.turns_changed.emit(chat)
             self.message_wanted.emit(turn, answer)
@@ -119,8 +136,7 @@ class Session(QObject):
 
     def remove_chat(self, chat: Chat) -> None:
         """Take a chat away, until `undo`. A reply that is being written in it is stopped."""
-        if chat.writing is not None:
-            self.replies.stop()
+        self.replies.stop(chat)
         self.shelf.remove(chat)
         self.bridge.forget(chat.id)
         if chat is self.current:
@@ -189,15 +205,17 @@ class Session(QObject):
 
     def close(self) -> None:
         """The app ends: what is being written is stopped and kept, and everything is on disk after this."""
-        self.replies.end("stopped")
+        self.replies.end_all()
         self.shelf.store.close()
 
     # ------------------------------------------------------------ versions
 
     def choose(self, version: Turn | Answer) -> None:
-        """Show this version of a question or of an answer in the chat that is shown."""
+        """Show this version of a question or of an answer in the chat that is shown. While answers are written one can
+        look from one to the other."""
         chat = self.current
-        if self._writes_here():
+        beside = isinstance(version, Answer) and any(version.turn is answer.turn for answer in chat.writing)
+        if not beside and self._writes_here():
             return
         chat.choose(version)
         self.shelf.store.choose(version)
@@ -216,7 +234,7 @@ class Session(QObject):
         self._can_undo("The message was deleted.", lambda: self._put_back_turn(chat, removal))
 
     def _put_back_turn(self, chat: Chat, removal: Removal) -> None:
-        if chat.writing is not None:
+        if chat.writing:
             self._removed.append(lambda: self._put_back_turn(chat, removal))
             self.hint.emit("This can be undone when the reply is written.")
             return
@@ -232,24 +250,23 @@ class Session(QObject):
 
     def _writes_here(self) -> bool:
         """Whether a reply is being written in the chat that is shown, which then cannot be changed: say so."""
-        if self.current.writing is not None:
+        if self.current.writing:
             self.hint.emit("This reply is still being written. Press Esc to stop it.")
-        return self.current.writing is not None
+        return bool(self.current.writing)
 
     # ------------------------------------------------------------ model
 
     def use_model(self, path: str) -> None:
-        """Load the model at `path`. A reply under way is stopped first; what it has is kept."""
+        """Load the model at `path`. Replies under way are stopped first; what they have is kept."""
         self._asked_for_model_in = self.current
-        if self.replies.busy and not self.replies.waiting_for_model:
-            self._load_when_idle = path
-            self.stop()
+        if self.bridge.writing:
+            self.model.next = path
+            self.replies.stop_all()
             return
         self._load(path)
 
     def _load(self, path: str) -> None:
         self.jobs.give_up()
-        self._load_when_idle = None
         self.model.load(path)
 
     def _on_model_wanted(self, chat: Chat) -> None:
@@ -257,14 +274,18 @@ class Session(QObject):
         self._load(self.model.path)
 
     def _on_load_failed(self, error: ErrorReport) -> None:
-        if self.replies.waiting_for_model:
-            self.replies.end("failed", error=error)
-        else:
+        waiting = self.replies.waiting_for_model
+        for writing in waiting:
+            self.replies.end(writing, "failed", error=error)
+        if not waiting:
             self.load_failed.emit(self._asked_for_model_in, error)
 
+    def _on_answer_ended(self, chat: Chat, _: Answer) -> None:
+        chat.unseen = chat is not self.current
+
     def _on_reply_ended(self) -> None:
-        if self._load_when_idle is not None:
-            self._load(self._load_when_idle)
+        if self.model.next is not None and not self.bridge.writing:
+            self._load(self.model.next)
 
     def check_words(self) -> None:
         """Check the last reply of the chat that is shown word for word."""
@@ -286,7 +307,7 @@ class Session(QObject):
 
         With `replaces` the question becomes a new version of that turn's, and what followed it stays with the old one.
         """
-        if not question.strip() or self._refused():
+        if not question.strip() or self._writes_here():
             return False
         chat = self.current
         self.replies.ask(chat, chat.ask(question.strip("\n"), replaces))
@@ -299,16 +320,29 @@ class Session(QObject):
         """
         chat = self.current
         turn = turn or next(reversed(chat.turns), None)
-        if turn is None or self._refused():
+        if turn is None or self._writes_here():
             return False
         self.replies.ask(chat, turn)
+        return True
+
+    def write_versions(self, turn: Turn | None = None) -> bool:
+        """Have a question of the chat that is shown answered `VERSIONS` times at once, the last one unless another is
+        named. Each has a seed of its own, and is another version of the answer."""
+        chat, info = self.current, self.model.info
+        turn = turn or next(reversed(chat.turns), None)
+        if turn is None or self._writes_here():
+            return False
+        if info is not None and not self.model.sampling(chat.sampling).over(info.defaults).values.temperature:
+            self.notice.emit("At temperature 0 every version would be the same. Choose a higher one in Sampling.")
+            return False
+        self.replies.ask(chat, turn, VERSIONS)
         return True
 
     def continue_reply(self) -> bool:
         """Let the last reply, which broke off, go on where it ends."""
         turn = next(reversed(self.current.turns), None)
         answer = turn.shown if turn is not None else None
-        if turn is None or answer is None or not answer.can_continue or self._refused():
+        if turn is None or answer is None or not answer.can_continue or self._writes_here():
             return False
         self.replies.go_on(self.current, turn, answer)
         return True
@@ -319,15 +353,5 @@ class Session(QObject):
         return self.regenerate()
 
     def stop(self) -> None:
-        """Stop the reply under way, in whichever chat; it keeps what it has. Does nothing when there is none."""
-        self.replies.stop()
-
-    def _refused(self) -> bool:
-        if self.replies.writing is None:
-            return False
-        if self.replies.writing.chat is self.current:
-            self.hint.emit("This reply is still being written. Press Esc to stop it.")
-        else:
-            title = self.replies.writing.chat.title
-            self.hint.emit(f"The reply in “{title}” is still being written. Press Esc to stop it.")
-        return True
+        """Stop what is being written in the chat that is shown; it keeps what it has. Others go on."""
+        self.replies.stop(self.current)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from engine.types import Comparison, Decision, Mode, Reply, RoundStats, Snapshot
@@ -50,10 +50,25 @@ class WrittenReply:
 
 
 @dataclass
+class LiveReply:
+    """A reply that is being written in `chat`; `snapshot` are its counters so far, None before its first round."""
+
+    chat: str
+    written: WrittenReply
+    snapshot: Snapshot | None = None
+
+    @property
+    def depth(self) -> int | None:
+        """The depth of most of its latest rounds."""
+        return _most_common(stats.depth for stats in self.written.rounds[-DEPTHS_KEPT:])
+
+
+@dataclass
 class SpeedLog:
     """One model in this run. `snapshot` and `decision` are the latest known and stay until newer ones come.
 
     `comparisons` says of each chat, by its id, what drafting came to in it; `chat` is the one written in last.
+    Several replies may be written at once: a round that they share is one, and its time passes once.
     """
 
     samples: deque[Sample] = field(default_factory=lambda: deque(maxlen=POINTS))
@@ -64,7 +79,8 @@ class SpeedLog:
     snapshot: Snapshot | None = None
     mtp_snapshot: Snapshot | None = None
     """The latest snapshot of a reply written with MTP."""
-    live: bool = False
+    writing: dict[int, LiveReply] = field(default_factory=dict)
+    """The replies that are being written, by their ids."""
     chat: str = ""
     comparisons: dict[str, Comparison] = field(default_factory=dict)
     totals: Snapshot | None = None
@@ -80,66 +96,99 @@ class SpeedLog:
     """Grows with every new sample, so that a view knows whether there is anything to draw."""
     _sampled_at: float = -math.inf
 
-    def begin(self, decision: Decision, chat: str = "") -> None:
+    @property
+    def live(self) -> bool:
+        """Whether a reply is being written."""
+        return bool(self.writing)
+
+    def begin(self, decision: Decision, chat: str = "", id: int = 0) -> None:
         """A reply starts under this decision, in this chat."""
         before, self.decision = self.decision, decision
         if before is not None and before != decision:
             alike = ((each.mode, each.depth, each.adaptive) for each in (before, decision))
             self._decided_anew |= len(set(alike)) > 1
         self.chat = chat
-        self.live = True
-        self.replies.append(WrittenReply(decision))
+        written = WrittenReply(decision)
+        self.writing[id] = LiveReply(chat, written)
+        self.replies.append(written)
         if self.samples:
             self.marks.append(self.writing_s)
             self.version += 1
 
-    def add(self, rounds: Sequence[RoundStats], snapshot: Snapshot) -> None:
-        """Rounds of the running reply, and its counters after the last of them."""
-        if self.decision is None or not rounds:
+    def add(self, rounds: Sequence[RoundStats], snapshot: Snapshot, id: int = 0) -> None:
+        """Rounds of a running reply, and its counters after the last of them."""
+        reply = self.writing.get(id)
+        if reply is None or not rounds:
             return
-        self._keep(snapshot)
+        reply.snapshot = snapshot
+        self._keep(snapshot, reply.chat, reply.written.decision)
         if self._decided_anew:
             self.depths.clear()  # what was drafted under another decision tells nothing of this one
             self._decided_anew = False
         self.depths.extend(stats.depth for stats in rounds)
-        if self.replies:
-            self.replies[-1].rounds += rounds
-            self._rounds_kept += len(rounds)
-            while self._rounds_kept > ROUNDS_KEPT and len(self.replies) > 1:
-                self._rounds_kept -= len(self.replies.popleft().rounds)
-        self.writing_s += sum(stats.ms for stats in rounds) / 1000.0
+        reply.written.rounds += rounds
+        self._rounds_kept += len(rounds)
+        while self._rounds_kept > ROUNDS_KEPT and len(self.replies) > 1:
+            self._rounds_kept -= len(self.replies.popleft().rounds)
+        self.writing_s += sum(stats.ms / stats.batch for stats in rounds) / 1000.0
         if self.writing_s - self._sampled_at < SAMPLE_S - 1e-9:
             return
         self._sampled_at = self.writing_s
-        mode = self.decision.mode
-        acceptance = snapshot.recent_acceptance if mode == "mtp" else None
-        self.samples.append(Sample(self.writing_s, mode, snapshot.recent_tokens_per_second, acceptance))
+        modes = {live.written.decision.mode for live in self.writing.values()}
+        mode: Mode = "mtp" if "mtp" in modes else reply.written.decision.mode
+        self.samples.append(Sample(self.writing_s, mode, self._total, self.acceptance_now if mode == "mtp" else None))
         self.version += 1
 
-    def end(self, reply: Reply | None) -> None:
-        """The reply ended; None where it failed before anything was measured."""
-        self.live = False
+    def end(self, reply: Reply | None, id: int = 0) -> None:
+        """A reply ended; None where it failed before anything was measured."""
+        live = self.writing.pop(id, None)
         if reply is None:
             return
         self.decision = reply.decision
-        if self.replies:
-            self.replies[-1].reply = replace(reply, text="", tokens=())
-        self.comparisons[self.chat] = reply.stats.comparison
+        chat = self.chat if live is None else live.chat
+        if live is not None:
+            live.written.reply = replace(reply, text="", tokens=())
+        self.comparisons[chat] = reply.stats.comparison
         if reply.stats.tokens >= MEASURED_TOKENS:
-            self._keep(reply.stats)
+            self._keep(reply.stats, chat, reply.decision)
 
-    def _keep(self, snapshot: Snapshot) -> None:
+    def _keep(self, snapshot: Snapshot, chat: str, decision: Decision) -> None:
         if snapshot.tokens_per_second is None and snapshot.recent_tokens_per_second is None:
             return
         self.snapshot = snapshot
-        self.comparisons[self.chat] = snapshot.comparison
-        if self.decision is not None and self.decision.mode == "mtp":
+        self.comparisons[chat] = snapshot.comparison
+        if decision.mode == "mtp":
             self.mtp_snapshot = snapshot
 
     @property
     def depth_now(self) -> int | None:
         """The depth of most of the latest rounds of the reply; None before there was one."""
-        return Counter(self.depths).most_common(1)[0][0] if self.depths else None
+        return _most_common(self.depths)
+
+    @property
+    def company(self) -> list[LiveReply]:
+        """The replies that are being written, where they are several and have begun to be."""
+        begun = [live for live in self.writing.values() if live.snapshot is not None]
+        return begun if len(begun) > 1 else []
+
+    @property
+    def _total(self) -> float | None:
+        """Tokens/s of all replies together over the last two seconds."""
+        speeds = [live.snapshot.recent_tokens_per_second for live in self.writing.values() if live.snapshot is not None]
+        known = [speed for speed in speeds if speed is not None]
+        return sum(known) if known else None
+
+    @property
+    def acceptance_now(self) -> float | None:
+        """Acceptance over the last two seconds; of several replies each counts by how fast it is written."""
+        known = [
+            (live.snapshot.recent_acceptance, live.snapshot.recent_tokens_per_second)
+            for live in self.writing.values()
+            if live.snapshot is not None
+        ]
+        shares = [(share, speed) for share, speed in known if share is not None and speed]
+        total = sum(speed for _, speed in shares)
+        return sum(share * speed for share, speed in shares) / total if total else None
 
     @property
     def has_rounds(self) -> bool:
@@ -157,17 +206,26 @@ class SpeedLog:
 
     @property
     def speed_now(self) -> float | None:
-        """Tokens/s: the last two seconds while a reply is written, the whole of the last reply after it."""
+        """Tokens/s: the last two seconds while replies are written, of all of them together; the whole of the last
+        reply after it."""
         if self.snapshot is None:
             return None
+        if self.company:
+            return self._total
         recent, whole = self.snapshot.recent_tokens_per_second, self.snapshot.tokens_per_second
         return (recent or whole) if self.live else (whole or recent)
 
 
+def _most_common(depths: Iterable[int]) -> int | None:
+    counted = Counter(depths)
+    return counted.most_common(1)[0][0] if counted else None
+
+
 def speed_up_of(reply: Reply) -> float | None:
     """How many times as fast as plain decoding this reply was written; None where that was not measured in its chat,
-    and for a short one."""
-    return reply.stats.comparison.reply_speed_up if reply.stats.tokens >= MEASURED_TOKENS else None
+    for a short one, and for one in company: what a shared round takes is not this reply's."""
+    measured = reply.stats.tokens >= MEASURED_TOKENS and reply.stats.batch == 1
+    return reply.stats.comparison.reply_speed_up if measured else None
 
 
 def axis_top(largest: float) -> float:

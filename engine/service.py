@@ -292,13 +292,14 @@ class Service:
         tokens = min(writer.prompt_tokens + reply, limit.tokens)
 
         def begin() -> Row:
-            conversation = self._conversation(request.chat)
+            conversation = self._conversation(request.chat, request.version)
             self._make_room(conversation, tokens, request.kv_bits)
             return writer.begin(conversation, stopped)
 
         self._schedule.add(
             Job(
                 chat=request.chat,
+                version=request.version,
                 tokens=tokens,
                 begin=begin,
                 ended=lambda row, error: self._ended(request, writer, row, error),
@@ -457,12 +458,16 @@ class Service:
         if info is not None:
             self._emit(Unloaded(info.path))
 
-    def _conversation(self, chat: str) -> Conversation:
-        """What is remembered of a chat, or a blank one."""
+    def _conversation(self, chat: str, version: int) -> Conversation:
+        """What is remembered of a chat, or a blank one; for a version beside the first a copy of its own, unless the
+        chat's has begun to write."""
         model = self._model
         assert model is not None
         marks = self._conversations.budget // MARK_SHARE
-        return self._conversations.latest(chat, lambda: blank_conversation(model, mark_bytes=marks))
+        if not version:
+            return self._conversations.latest(chat, lambda: blank_conversation(model, mark_bytes=marks))
+        known = None if self._schedule.writes(chat) else self._conversations.known(chat)
+        return blank_conversation(model, mark_bytes=marks) if known is None else known.copy()
 
     def _release(self) -> None:
         """Free the model and everything computed with it."""

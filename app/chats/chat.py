@@ -177,8 +177,10 @@ class Chat:
     first: list[Turn] = field(default_factory=list, repr=False)
     """The versions of the first question."""
     loaded: bool = True
-    writing: Answer | None = field(default=None, repr=False)
-    """The answer that is awaited or being written, if one is."""
+    writing: list[Answer] = field(default_factory=list, repr=False)
+    """The answers that are awaited or being written."""
+    unseen: bool = False
+    """A reply has ended in it that nobody has looked at."""
 
     # ------------------------------------------------------------ what is shown
 

@@ -33,6 +33,12 @@ COLUMN = 760
 AT_ONCE, SLICE_MS = 12, 6  # turns of an old chat that are built at once, and how long a slice of the others may take
 TRIM_MS = 1500  # after the reader has scrolled
 MARGIN = 40
+WAITING = {
+    "memory": "Waiting for room in memory: other replies are being written…",
+    "rows": "Waiting for another reply to end: no more are written at once…",
+    "chat": "Waiting for the reply before it in this chat…",
+}
+"""What is said of a reply that has to wait, by what it waits for."""
 NOTICE_MS, UNDO_MS = 5000, 12000
 
 
@@ -306,7 +312,7 @@ class ChatView(QWidget):
         if shown is not None:
             self.transcript.show_turn(shown.question if answer is None or shown.reply is None else shown.reply)
 
-    def _shown_of(self, turn: Turn) -> _Shown | None:
+    def _shown_of(self, turn: Turn | None) -> _Shown | None:
         return next((each for each in reversed(self._shown) if each.turn is turn), None)
 
     def _end(self, view: ReplyView, turn: Turn, answer: Answer) -> None:
@@ -355,20 +361,24 @@ class ChatView(QWidget):
             self._show_chat()
         self._announce("Reply started")
 
-    def _on_text(self, chat: Chat, turn: Turn, text: str) -> None:
-        shown = self._shown_of(turn) if self._shows(chat) else None
-        if shown is None or shown.reply is None or shown.answer is None:
+    def _on_text(self, chat: Chat, answer: Answer, text: str) -> None:
+        shown = self._shown_of(answer.turn) if self._shows(chat) else None
+        if shown is None or shown.reply is None or shown.answer is not answer:
             return
         if shown.reply.empty:
-            shown.reply.begin(shown.answer.opened_thinking)
+            shown.reply.begin(answer.opened_thinking)
         shown.reply.append(text)
 
-    def _on_answer_ended(self, chat: Chat, turn: Turn) -> None:
-        shown = self._shown_of(turn) if self._shows(chat) else None
+    def _on_answer_ended(self, chat: Chat, answer: Answer) -> None:
+        """One of the answers to a question, which need not be the one that is shown."""
+        shown = self._shown_of(answer.turn) if self._shows(chat) else None
         if shown is not None and shown.reply is not None and shown.answer is not None:
-            self._end(shown.reply, turn, shown.answer)
+            if shown.answer.ended:
+                self._end(shown.reply, shown.turn, shown.answer)
+            if shown.answer is not shown.turn.shown:
+                self._show_chat()
             self._refresh_turns()
-            if _way_on(turn.latest or shown.answer) == "Edit message" and not self.composer.text.strip():
+            if _way_on(shown.turn.latest or shown.answer) == "Edit message" and not self.composer.text.strip():
                 self.edit_last()  # what does not fit goes back to where it can be shortened
         self._announce("Reply finished")
 
@@ -439,7 +449,7 @@ class ChatView(QWidget):
     def edit(self, turn: Turn) -> None:
         """Bring a question back into the composer; sending makes it a new version, and what followed stays with the
         old one."""
-        if self._session.replies.busy:
+        if self._session.writing is not None:
             return
         self._editing = turn
         self.composer.show_text(turn.question)
@@ -459,6 +469,11 @@ class ChatView(QWidget):
     def regenerate(self) -> None:
         """Ask the last question once more; how the last attempt ended is no longer said."""
         if self._session.regenerate() and self._shown and self._shown[-1].reply is not None:
+            self._shown[-1].reply.unmark()
+
+    def write_versions(self) -> None:
+        """Have the last question answered three times at once."""
+        if self._session.write_versions() and self._shown and self._shown[-1].reply is not None:
             self._shown[-1].reply.unmark()
 
     def copy_last_reply(self) -> None:
@@ -505,7 +520,7 @@ class ChatView(QWidget):
 
     def refresh(self) -> None:
         """Status line, Send or Stop, context meter."""
-        writing, state = self._session.replies.writing, self._session.state
+        writing, state = self._session.writing, self._session.state
         if self._notice_is_hint and writing is None:
             self._notice, self._notice_is_hint = "", False
         self.composer.show_stop(writing is not None, stopping=state == State.STOPPING)
@@ -522,10 +537,12 @@ class ChatView(QWidget):
 
     def _refresh_status(self) -> None:
         session = self._session
-        writing, state = session.replies.writing, session.state
+        writing, state = session.writing, session.state
         key = "esc to stop" if writing is not None else ""
-        if writing is not None and not self._shows(writing.chat):
-            self.status.show_status(f"Writing in “{writing.chat.title}”", key, dot="accent")
+        if state == State.STOPPING:
+            self.status.show_status("Stopping…", dot="text3")
+        elif writing is not None and writing.waits in WAITING:
+            self.status.show_status(WAITING[writing.waits], key, dot="text3")
         elif state == State.LOADING:
             self.status.show_status(self._loading_words(), key, dot="text3")
         elif state == State.PREFILL:
@@ -537,12 +554,14 @@ class ChatView(QWidget):
             if ahead and decision:
                 words = "Writing, reading ahead" if decision.adaptive else f"Writing, reading {decision.depth} ahead"
             self.status.show_status(words, key, dot="accent" if ahead else "text3")
-        elif state == State.STOPPING:
-            self.status.show_status("Stopping…", dot="text3")
         elif session.model.resting:
             self.status.show_status(f"{session.model.title} is not in memory. Your next message loads it.")
         elif session.model.info is None and session.bridge.state == State.IDLE and session.model.loading is None:
             self.status.show_status("No model is loaded. Choose one above, or send to try again.")
+        elif elsewhere := {each.chat: None for each in session.replies.under_way if not self._shows(each.chat)}:
+            titles = [f"“{chat.title}”" for chat in elsewhere]
+            where = titles[0] if len(titles) == 1 else f"{len(titles)} other chats"
+            self.status.show_status(f"Writing in {where}", dot="accent")
         else:
             self.status.show_status("")
 
@@ -552,7 +571,7 @@ class ChatView(QWidget):
         return f"{words} {progress.fraction * 100:.0f} %" if progress and progress.fraction > 0 else words
 
     def _prefill_words(self) -> str:
-        progress = self._session.replies.writing.prefill if self._session.replies.writing else None
+        progress = self._session.writing.prefill if self._session.writing else None
         words = "Reading your message…"
         if progress is None or not 0 < progress.done < progress.total:
             return words

@@ -101,7 +101,7 @@ def day_of(day: date, today: date) -> str:
 
 
 def row_of(chat: Chat) -> Row:
-    return Row(chat.title, chat, live=chat.writing is not None)
+    return Row(chat.title, chat, live=bool(chat.writing))
 
 
 class Rows(QAbstractListModel):

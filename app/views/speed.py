@@ -328,7 +328,7 @@ class SpeedPanel(QWidget):
         return self._session.model.speed.comparison(self._session.current.id)
 
     def _refresh_why(self) -> None:
-        running = self._session.replies.writing.decision if self._session.replies.writing else None
+        running = self._session.writing.decision if self._session.writing else None
         coming = self._session.model.decision
         decision = self._decision = running or coming
         self.why.setVisible(decision is not None)

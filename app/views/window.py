@@ -125,6 +125,7 @@ class Window(QMainWindow):
             "appearance_dark": lambda: self._appear("dark"),
             "stop": session.stop,
             "regenerate": chat.regenerate,
+            "write_versions": chat.write_versions,
             "continue": session.continue_reply,
             "copy_reply": chat.copy_last_reply,
             "edit_last": chat.edit_last,
@@ -239,12 +240,12 @@ class Window(QMainWindow):
 
     def _refresh_actions(self) -> None:
         session, actions = self.session, self.menus
-        turns = session.current.turns
-        actions["stop"].setEnabled(session.replies.busy)
-        actions["regenerate"].setEnabled(bool(turns) and not session.replies.busy)
-        actions["edit_last"].setEnabled(bool(turns) and not session.replies.busy)
+        turns, writes = session.current.turns, session.writing is not None
+        actions["stop"].setEnabled(writes)
+        for name in ("regenerate", "write_versions", "edit_last"):
+            actions[name].setEnabled(bool(turns) and not writes)
         last = turns[-1].shown if turns else None
-        actions["continue"].setEnabled(last is not None and last.can_continue and not session.replies.busy)
+        actions["continue"].setEnabled(last is not None and last.can_continue and not writes)
         for name in ("export_chat", "rename_chat", "pin_chat", "delete_chat"):
             actions[name].setEnabled(bool(turns))
         actions["pin_chat"].setChecked(session.current.pinned)

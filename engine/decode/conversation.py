@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from engine.decode.draft import HistoryDrafter, Target
+from engine.decode.draft import HistoryDrafter, MtpChain, Target
 from engine.decode.lookup import PromptLookup
 from engine.types import KVQuantisation
 
@@ -178,6 +178,17 @@ class Conversation:
         self.drafter = None
         self._lookup = None
         self._marks = []
+
+    def copy(self) -> Conversation:
+        """Another conversation that goes on from here, with nothing to go back to. For one whose caches are at rest and
+        its own: not while a batch holds them."""
+        other = Conversation(self._target, self.make_drafter, self._mark_bytes)
+        other._kv = self._kv
+        if self.tokens:
+            other.tokens = list(self.tokens)
+            other.caches = self.caches.take([0])
+            other.drafter = self.drafter.take([0]) if isinstance(self.drafter, MtpChain) else None
+        return other
 
     @property
     def nbytes(self) -> int:

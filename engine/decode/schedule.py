@@ -29,7 +29,7 @@ MOST_ROWS = 16
 
 @dataclass(eq=False)
 class Job:
-    """A reply that was asked for.
+    """A reply that was asked for. Those of one chat and `version` are written one after the other.
 
     `tokens` is how many it may come to hold, prompt included: what it needs room for. `begin` makes its row, when its
     turn has come. `ended` is told once how it ended: with its row, or with the error that kept it from beginning.
@@ -44,6 +44,7 @@ class Job:
     cancelled: Callable[[], bool]
     alone: bool = False
     waits: Callable[[WaitReason], None] = lambda why: None
+    version: int = 0
     _why: WaitReason | None = None
 
     def wait(self, why: WaitReason) -> None:
@@ -84,7 +85,15 @@ class Schedule:
     @property
     def chats(self) -> set[str]:
         """The chats whose conversations are in use."""
-        return {job.chat for job, _ in (*self._reading, *self._writing)}
+        return {job.chat for job, _ in self._active}
+
+    def writes(self, chat: str) -> bool:
+        """Whether a reply of this chat has read its prompt: its conversation's caches may then be in a batch."""
+        return any(job.chat == chat for job, _ in self._writing)
+
+    @property
+    def _active(self) -> list[tuple[Job, Row]]:
+        return [*self._reading, *self._writing]
 
     @property
     def nbytes(self) -> int:
@@ -118,7 +127,7 @@ class Schedule:
             self._begin(job)  # it ends at once, and says so
         full: WaitReason | None = None
         for job in sorted(self._waiting, key=self._urgency):
-            if job.chat in self.chats:
+            if (job.chat, job.version) in [(other.chat, other.version) for other, _ in self._active]:
                 job.wait("chat")  # its conversation is in use, and goes on where this one will have to begin
                 continue
             full = full or self._no_room_for(job)
@@ -130,7 +139,7 @@ class Schedule:
 
     def _no_room_for(self, job: Job) -> WaitReason | None:
         """What a reply has to wait for, and those behind it: it is not overtaken. One alone never waits."""
-        active = [other.tokens for other, _ in (*self._reading, *self._writing)]
+        active = [other.tokens for other, _ in self._active]
         if len(active) >= MOST_ROWS:
             return "rows"
         return "memory" if active and not self._fits([*active, job.tokens]) else None

@@ -30,6 +30,10 @@ class ConversationStore:
         self._kept[chat] = known
         return known
 
+    def known(self, chat: str) -> Conversation | None:
+        """What is remembered of a chat, if anything; it counts as used no later than before."""
+        return self._kept.get(chat)
+
     def trim(self, most: int | None = None, in_use: Container[str] = ()) -> None:
         """Forget the conversations unused longest, until what is left fits the budget, and `most` bytes where that is
         given. Those of the chats `in_use` stay."""

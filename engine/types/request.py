@@ -138,6 +138,8 @@ class Request:
     or to the end of the context. `seed` None draws a fresh one. `kv_bits` of 4 or 8 quantises keys and values once
     the conversation holds `kv_quantise_from` tokens; None keeps them as computed. `thinking` asks the model to think
     before it answers, or not to; None leaves that to its template, as it is where the template has no switch for it.
+    Of several replies to one prompt that are written side by side each has a `version`: those but the first (0) keep
+    a conversation of their own, which goes on from what is known of the chat's and is not kept.
     `context_limit` is the most tokens that the conversation may have, reply included, where that is less than the
     model holds. A longer one is refused, or its oldest turns are left out, as `overflow` says.
     """
@@ -155,6 +157,7 @@ class Request:
     thinking: bool | None = None
     context_limit: int | None = None
     overflow: Overflow = "refuse"
+    version: int = 0
 
     @property
     def kv(self) -> KVQuantisation | None:

@@ -103,6 +103,7 @@ class ScriptedWorker:
         self.checks: list[Request] = []
         self.measurements: list[int] = []
         self.stops: list[int] = []
+        self.looked_at: list[str | None] = []
         self.forgotten: list[str] = []
         self.counts: dict[int, str] = {}
         self.weighings: list[Request] = []
@@ -110,6 +111,7 @@ class ScriptedWorker:
         self.budgets: list[int | None] = []
         self._comparers: dict[str, Comparer] = {}
         self._drafted_last = True
+        self._subject = -1
         self.was_started = False
         self.was_shut_down = False
 
@@ -121,6 +123,7 @@ class ScriptedWorker:
 
     def generate(self, request: Request) -> None:
         self.requests.append(request)
+        self._subject = -1
 
     def check(self, request: Request) -> None:
         self.checks.append(request)
@@ -130,6 +133,9 @@ class ScriptedWorker:
 
     def stop(self, request_id: int) -> None:
         self.stops.append(request_id)
+
+    def look_at(self, chat: str | None) -> None:
+        self.looked_at.append(chat)
 
     def forget(self, chat: str) -> None:
         self.forgotten.append(chat)
@@ -168,14 +174,24 @@ class ScriptedWorker:
         self.say(*(Counted(id, len(text.split())) for id, text in self.counts.items()))
         self.counts.clear()
 
+    def of(self, number: int) -> ScriptedWorker:
+        """What is said from here on is of request `number`, of those in their order; a new request takes over."""
+        self._subject = number
+        return self
+
+    @property
+    def subject(self) -> Request:
+        """The request that is spoken of: the last one unless another was named."""
+        return self.requests[self._subject]
+
     @property
     def comparer(self) -> Comparer:
-        """The engine's own, of the chat that was asked in last."""
-        return self._comparers.setdefault(self.requests[-1].chat, Comparer())
+        """The engine's own, of the chat that is spoken of."""
+        return self._comparers.setdefault(self.subject.chat, Comparer())
 
     @property
     def last_id(self) -> int:
-        return self.requests[-1].id
+        return self.subject.id
 
     def begin(
         self,
@@ -201,9 +217,11 @@ class ScriptedWorker:
         tokens_per_round: int = 2,
         ms: float = 100.0,
         before: int = 0,
+        batch: int = 1,
         ids: tuple[int, ...] = (),
     ) -> Snapshot:
-        """`rounds` rounds of `tokens_per_round` tokens, `ms` each, that wrote `text` in all, after `before` others."""
+        """`rounds` rounds of `tokens_per_round` tokens, `ms` each, that wrote `text` in all, after `before` others;
+        `batch` replies took part in them."""
         mtp = tokens_per_round > 1
         snapshot = Snapshot()
         for number in range(before + 1, before + rounds + 1):
@@ -211,6 +229,7 @@ class ScriptedWorker:
                 *(2 if mtp else 0, 2 if mtp else 0, tokens_per_round - 1, tokens_per_round, ms),
                 depth=2 if mtp else 0,
                 pipelined=not mtp and not self._drafted_last,
+                batch=batch,
             )
             self._drafted_last = mtp
             self.comparer.add(stats, 100)
@@ -229,6 +248,7 @@ class ScriptedWorker:
                 recent_tokens_per_second=speed,
                 recent_acceptance=(tokens_per_round - 1) / 2 if mtp else None,
                 comparison=self.comparer.comparison(),
+                batch=batch,
             )
             self.say(RoundDone(self.last_id, stats, snapshot))
         self.say(TextDelta(self.last_id, text, rounds * tokens_per_round, ids))
@@ -266,7 +286,7 @@ class ScriptedWorker:
                     decode_ms=stats.decode_ms,
                     stats=stats,
                     decision=decided or decision(mode, depth),
-                    sampling=self.requests[-1].sampling.over(model_info().defaults),
+                    sampling=self.subject.sampling.over(model_info().defaults),
                     **said,
                 ),
             )

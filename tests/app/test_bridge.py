@@ -142,10 +142,54 @@ def test_st06_late_events_of_an_earlier_reply_are_dropped(
     assert bridge.writing
 
 
-def test_one_reply_at_a_time(bridge: Bridge, workers: list[ScriptedWorker]) -> None:
-    asked(bridge, workers, 1)
-    with pytest.raises(RuntimeError):
-        bridge.generate(Request(2, "chat", ()))
+def test_several_replies_go_on_side_by_side_each_with_its_own_state_and_end(
+    bridge: Bridge, workers: list[ScriptedWorker], heard: Heard
+) -> None:
+    bridge._stop_grace_s = 60.0
+    states: list[State] = []
+    bridge.state_changed.connect(states.append)
+    worker = asked(bridge, workers, 1)
+    asked(bridge, workers, 2)
+    worker.of(0).begin()
+    worker.write("one ")
+    bridge.tick()
+    assert (bridge.state_of(1), bridge.state_of(2), bridge.state) == (State.WRITING, State.PREFILL, State.WRITING)
+    worker.of(1).begin()
+    worker.write("two ")
+    worker.of(0).write("more")
+    bridge.tick()
+    assert heard.of("text") == ["one ", "more", "two "]
+    bridge.stop(1)
+    assert (bridge.state_of(1), bridge.state_of(2), worker.stops) == (State.STOPPING, State.WRITING, [1])
+    worker.finish("one more", reason="cancelled")
+    bridge.tick()
+    assert (bridge.state_of(1), bridge.state_of(2), bridge.state) == (State.IDLE, State.WRITING, State.WRITING)
+    worker.of(1).finish("two ")
+    bridge.tick()
+    assert states[-1] == State.IDLE
+    assert not bridge.writing
+
+
+def test_a_worker_that_is_lost_fails_every_reply(bridge: Bridge, workers: list[ScriptedWorker], heard: Heard) -> None:
+    worker = asked(bridge, workers, 1)
+    asked(bridge, workers, 2)
+    worker.say(WorkerStopped(ERROR))
+    bridge.tick()
+    assert [failed.id for failed in heard.of("failed")] == [1, 2]  # type: ignore[attr-defined]
+    assert bridge.state == State.IDLE
+
+
+def test_the_worker_knows_the_chat_that_is_looked_at_and_so_does_the_next_one(
+    bridge: Bridge, workers: list[ScriptedWorker]
+) -> None:
+    bridge.look_at("a")
+    worker = asked(bridge, workers)
+    bridge.look_at("b")
+    assert worker.looked_at == ["a", "b"]
+    worker.say(WorkerStopped(ERROR))
+    bridge.tick()
+    bridge.start()
+    assert workers[1].looked_at == ["b"]
 
 
 @pytest.mark.parametrize("text", ["", "some"])
@@ -158,8 +202,8 @@ def test_c03_stop_ends_in_idle_and_asks_only_once(
     if text:
         worker.write(text)
     bridge.tick()
-    bridge.stop()
-    bridge.stop()
+    bridge.stop(1)
+    bridge.stop(1)
     assert bridge.state == State.STOPPING
     worker.write(" more")
     bridge.tick()
@@ -173,11 +217,11 @@ def test_c03_stop_ends_in_idle_and_asks_only_once(
 def test_c03_stop_at_the_very_last_token(bridge: Bridge, workers: list[ScriptedWorker], heard: Heard) -> None:
     worker = asked(bridge, workers)
     worker.reply("done")
-    bridge.stop()
+    bridge.stop(1)
     bridge.tick()
     assert bridge.state == State.IDLE
     assert heard.names()[-1] == "finished"
-    bridge.stop()
+    bridge.stop(1)
     assert bridge.state == State.IDLE
 
 
@@ -222,7 +266,7 @@ def test_g16_a_worker_that_never_answers_is_given_up_after_a_stop(
     bridge: Bridge, workers: list[ScriptedWorker], heard: Heard
 ) -> None:
     worker = asked(bridge, workers)
-    bridge.stop()
+    bridge.stop(1)
     bridge.tick()
     assert bridge.state == State.IDLE
     assert heard.names() == ["worker_lost", "failed"]

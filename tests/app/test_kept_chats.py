@@ -344,9 +344,9 @@ def build_and_ask(settings, bridge, store):
     bridge.loaded.connect(lambda _: session.send("neji toro"))
     began = []
 
-    def written(chat, turn, text):
+    def written(chat, answer, text):
         began.append(time.monotonic())
-        print(len(turn.latest.text), time.monotonic(), flush=True)
+        print(len(answer.text), time.monotonic(), flush=True)
         if time.monotonic() - began[0] > 1.8:
             os.kill(os.getpid(), signal.SIGKILL)
 

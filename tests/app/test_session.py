@@ -1,4 +1,4 @@
-"""Chats, the model in use, and the one reply that may be under way."""
+"""Chats, the model in use, and the replies that are under way."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -8,7 +8,7 @@ import pytest
 from pytestqt.qtbot import QtBot
 
 from app.bridge import Bridge, State
-from app.chats.chat import Chat, title_of
+from app.chats.chat import Answer, Chat, title_of
 from app.chats.store import Store
 from app.jobs import Job
 from app.session import Session
@@ -24,6 +24,7 @@ from engine.types import (
     Message,
     MtpWish,
     Refusal,
+    Waiting,
     WordCheck,
     WorkerStopped,
 )
@@ -204,8 +205,6 @@ def test_g18_a_reply_stays_with_its_chat(desk: Desk) -> None:
     desk.does(lambda: (desk.worker.begin(), desk.worker.write("one ")))
     session.new_chat()
     b = session.current
-    assert not session.send("in B")
-    assert "in A" in desk.notices[-1]
     desk.does(lambda: desk.worker.write("two "))
     desk.does(lambda: desk.worker.finish("one two "))
     assert a.turns[0].shown is not None
@@ -213,6 +212,180 @@ def test_g18_a_reply_stays_with_its_chat(desk: Desk) -> None:
     assert b.turns == []
     assert session.send("in B")
     assert desk.worker.requests[-1].chat == b.id != a.id
+
+
+# ---------------------------------------------------------------- several at once
+
+
+def two_chats(desk: Desk) -> tuple[Chat, Chat]:
+    """One chat in which a reply is being written, and another, which is shown, in which one was asked for."""
+    desk.session.send("in A")
+    a = desk.session.current
+    desk.does(lambda: (desk.worker.begin(), desk.worker.write("one ")))
+    desk.session.new_chat()
+    desk.session.send("in B")
+    return a, desk.session.current
+
+
+def test_a_reply_starts_beside_one_that_is_being_written_in_another_chat(desk: Desk) -> None:
+    a, b = two_chats(desk)
+    assert [request.chat for request in desk.worker.requests] == [a.id, b.id]
+    desk.does(lambda: (desk.worker.begin(), desk.worker.write("x "), desk.worker.of(0).write("two")))
+    assert [chat.turns[0].answers[0].text for chat in (a, b)] == ["one two", "x "]
+    assert (len(a.writing), len(b.writing)) == (1, 1)
+    desk.does(lambda: desk.worker.of(1).finish("x "))
+    assert b.turns[0].answers[0].outcome == "done"
+    assert desk.session.replies.of(a) is not None
+    desk.does(lambda: desk.worker.of(0).finish("one two"))
+    assert not desk.session.replies.busy
+
+
+def test_in_a_chat_in_which_a_reply_is_being_written_nothing_else_is_asked(desk: Desk) -> None:
+    _, b = two_chats(desk)
+    assert not desk.session.send("more")
+    assert not desk.session.regenerate()
+    assert not desk.session.write_versions()
+    assert desk.notices == ["This reply is still being written. Press Esc to stop it."] * 3
+    assert len(b.turns) == 1
+
+
+def test_stop_stops_the_chat_that_is_shown_and_no_other(desk: Desk) -> None:
+    a, b = two_chats(desk)
+    desk.does(lambda: (desk.worker.begin(), desk.worker.write("x ")))
+    ids = [request.id for request in desk.worker.requests]
+    desk.session.stop()
+    assert desk.worker.stops == [ids[1]]
+    assert desk.session.state == State.STOPPING
+    desk.session.show_chat(a)
+    assert desk.session.state == State.WRITING
+    desk.session.stop()
+    assert desk.worker.stops == [ids[1], ids[0]]
+    assert b.writing
+
+
+def test_another_model_is_loaded_when_all_replies_have_been_stopped_and_what_is_asked_meanwhile_waits_for_it(
+    desk: Desk,
+) -> None:
+    _, b = two_chats(desk)
+    desk.session.use_model("/other")
+    assert sorted(desk.worker.stops) == [request.id for request in desk.worker.requests]
+    desk.session.new_chat()
+    desk.session.send("in C")
+    assert len(desk.worker.requests) == 2, "it is not for the model that leaves"
+    desk.does(lambda: desk.worker.of(0).finish("one ", reason="cancelled"))
+    assert desk.worker.loads == ["guide"]
+    desk.does(lambda: (desk.worker.of(1).begin(), desk.worker.finish("", reason="cancelled")))
+    assert desk.worker.loads == ["guide", "/other"]
+    assert b.draft == "in B"
+    desk.does(lambda: desk.worker.get_ready(model_info("Other", "/other")))
+    assert [message.content for message in desk.worker.requests[-1].messages] == ["in C"]
+
+
+def test_a_chat_in_which_a_reply_ended_unseen_is_known_until_it_is_shown(desk: Desk) -> None:
+    a, b = two_chats(desk)
+    desk.does(lambda: desk.worker.reply("x"))
+    assert not b.unseen, "it is the one that is shown"
+    desk.does(lambda: desk.worker.of(0).finish("one "))
+    assert a.unseen
+    desk.session.show_chat(a)
+    assert not a.unseen
+
+
+def test_a_reply_that_waits_for_room_knows_so_until_it_begins(desk: Desk) -> None:
+    two_chats(desk)
+    desk.does(lambda: desk.worker.say(Waiting(desk.worker.last_id, "memory")))
+    assert desk.session.writing is not None
+    assert desk.session.writing.waits == "memory"
+    desk.does(desk.worker.begin)
+    assert desk.session.writing.waits is None
+
+
+def test_the_worker_is_told_which_chat_is_shown(desk: Desk) -> None:
+    a, b = two_chats(desk)
+    desk.session.show_chat(a)
+    assert desk.worker.looked_at[-3:] == [a.id, b.id, a.id]
+
+
+def test_what_was_written_in_every_chat_is_kept_when_the_app_ends(runs: Runs) -> None:
+    two_chats(desk := runs.start())
+    desk.does(lambda: (desk.worker.begin(), desk.worker.write("x ")))
+    chats = {chat.title: chat for chat in runs.start().session.chats}
+    for title, text in (("in A", "one "), ("in B", "x ")):
+        runs.desk.session.show_chat(chats[title])  # type: ignore[union-attr]
+        answer = chats[title].turns[0].shown
+        assert answer is not None
+        assert (answer.text, answer.outcome, answer.can_continue) == (text, "stopped", True)
+
+
+# ---------------------------------------------------------------- several versions
+
+
+def three_versions(desk: Desk) -> tuple[Chat, list[Answer]]:
+    """A question with one answer, to which three more have been asked for."""
+    desk.exchange("one", "first")
+    assert desk.session.write_versions()
+    return desk.session.current, desk.session.current.turns[0].answers[1:]
+
+
+def test_three_versions_are_asked_for_at_once_and_the_first_of_them_is_shown(desk: Desk) -> None:
+    chat, versions = three_versions(desk)
+    requests = desk.worker.requests[1:]
+    assert [(request.chat, request.version, request.seed) for request in requests] == [
+        (chat.id, version, None) for version in range(3)
+    ]
+    assert len({request.messages for request in requests}) == 1
+    turn = chat.turns[0]
+    assert turn.shown is turn.answers[0], "nothing is written yet"
+    for number in (1, 2, 3):
+        desk.does(lambda number=number: (desk.worker.of(number).begin(), desk.worker.write(f"v{number} ")))
+    assert [answer.text for answer in versions] == ["v1 ", "v2 ", "v3 "]
+    assert turn.shown is versions[0]
+    assert len(turn.versions) == 4
+
+
+def test_versions_can_be_looked_at_while_they_grow_and_each_keeps_its_seed_and_figures(desk: Desk) -> None:
+    chat, versions = three_versions(desk)
+    for number in (1, 2, 3):
+        desk.does(lambda number=number: (desk.worker.of(number).begin(), desk.worker.write(f"v{number} ")))
+    desk.session.choose(versions[2])
+    assert chat.turns[0].shown is versions[2]
+    assert desk.session.writing is not None
+    assert desk.session.writing.answer is versions[2]
+    for number in (3, 1, 2):
+        desk.does(
+            lambda number=number: desk.worker.of(number).finish(f"v{number} ", stats=desk.worker.stats(20 + number))
+        )
+    assert [(answer.outcome, answer.seed) for answer in versions] == [("done", 7)] * 3
+    assert [answer.reply.stats.tokens for answer in versions if answer.reply] == [21, 22, 23]
+    assert chat.turns[0].shown is versions[2], "it stays with the one that was chosen"
+    assert not chat.writing
+
+
+def test_stop_ends_all_versions_and_those_without_a_word_are_gone(desk: Desk) -> None:
+    chat, versions = three_versions(desk)
+    desk.does(lambda: (desk.worker.of(1).begin(), desk.worker.write("v1 ")))
+    desk.session.stop()
+    assert len(desk.worker.stops) == 3
+    desk.does(lambda: desk.worker.finish("v1 ", reason="cancelled"))
+    for number in (2, 3):
+        desk.does(lambda number=number: (desk.worker.of(number).begin(), desk.worker.finish("", reason="cancelled")))
+    assert chat.turns[0].answers[1:] == versions[:1]
+    assert not desk.returned
+    assert desk.session.state == State.IDLE
+
+
+def test_a_pinned_seed_still_writes_three_different_versions(desk: Desk) -> None:
+    desk.session.current.seed = 11
+    three_versions(desk)
+    assert [request.seed for request in desk.worker.requests[1:]] == [11, 12, 13]
+
+
+def test_where_every_version_would_be_the_same_none_is_written(desk: Desk) -> None:
+    desk.exchange("one", "first")
+    desk.session.set_sampling(temperature=0.0)
+    assert not desk.session.write_versions()
+    assert "temperature 0" in desk.notices[-1]
+    assert len(desk.worker.requests) == 1
 
 
 def test_the_chat_that_was_used_last_comes_first(desk: Desk) -> None:
@@ -671,9 +844,9 @@ def test_dp09_the_override_holds_from_the_next_reply_and_loads_nothing(desk: Des
     desk.does(desk.worker.begin)
     desk.session.model.set_wish(MtpWish("off"))
     assert desk.worker.requests[-1].mtp == MtpWish("auto")
-    assert desk.session.replies.writing is not None
-    assert desk.session.replies.writing.decision is not None
-    assert desk.session.replies.writing.decision.mode == "mtp"
+    assert desk.session.writing is not None
+    assert desk.session.writing.decision is not None
+    assert desk.session.writing.decision.mode == "mtp"
     desk.does(lambda: desk.worker.finish("x"))
     desk.session.send("two")
     assert desk.worker.requests[-1].mtp == MtpWish("off")

@@ -171,9 +171,8 @@ def test_that_a_reply_is_still_being_written_is_said_no_longer_than_it_is(house:
     house.worker.begin()
     house.worker.write("x")
     house.tick()
-    house.window.new_chat()
     house.send("two")
-    assert house.status == "The reply in “one” is still being written. Press Esc to stop it."
+    assert house.status == "This reply is still being written. Press Esc to stop it."
     house.worker.finish("x")
     house.tick()
     assert house.status == ""
@@ -216,6 +215,7 @@ def test_g18_a_reply_goes_on_in_its_chat_while_another_is_shown(house: House) ->
     house.window.new_chat()
     assert house.replies == []
     assert house.status == "Writing in “in A”"
+    assert not house.window.menus["stop"].isEnabled(), "here is nothing to stop"
     house.worker.write("two ")
     house.tick()
     assert house.replies == []

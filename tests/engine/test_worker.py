@@ -653,6 +653,48 @@ def test_several_chats_are_written_at_once_and_each_says_what_it_says_alone(work
     assert write(worker, follow_up).reused_tokens > replies[0].prompt_tokens
 
 
+@pytest.mark.parametrize("kind", ["dense", "hybrid"])
+def test_versions_of_one_reply_are_written_at_once_go_on_from_their_chat_and_say_what_they_say_alone(
+    worker: Worker, tmp_path: Path, kind: str
+) -> None:
+    """Each has a seed of its own and the question to read, not the turns before it; the first stays the chat's."""
+    folder = build(tmp_path / "model", kind, seed=0)
+    loaded(worker, folder)
+
+    def conversation(chat: str) -> tuple[Message, ...]:
+        first = write(worker, request(1, "neji toro " * 9, chat, mtp=MtpWish("on", 2)))
+        answer = Message("assistant", first.text, first.tokens, str(folder))
+        return (Message("user", "neji toro " * 9), answer, Message("user", "and more"))
+
+    def asked(number: int, version: int, chat: str, messages: tuple[Message, ...]) -> Request:
+        how = SamplingChoice(temperature=0.9)
+        return Request(
+            *(number, chat, messages, how),
+            seed=20 + number % 10,
+            max_tokens=60,
+            mtp=MtpWish("on", 2),
+            version=version,
+        )
+
+    messages = conversation("beside")
+    for place in range(3):
+        worker.generate(asked(10 + place, place, "beside", messages))
+    replies = {}
+    while len(replies) < 3:
+        finished = until(worker, Finished, Failed)[-1]
+        assert isinstance(finished, Finished), finished
+        replies[finished.id - 10] = finished.reply
+    assert {reply.stats.batch for reply in replies.values()} == {3}
+    assert len({reply.text for reply in replies.values()}) == 3
+    assert replies[1].reused_tokens == replies[2].reused_tokens == replies[0].reused_tokens > 20
+    for place in range(3):
+        alone = write(worker, asked(30 + place, 0, f"alone {place}", messages))
+        assert alone.tokens == replies[place].tokens
+    said = Message("assistant", replies[0].text, replies[0].tokens, str(folder))
+    after = replace(request(40, chat="beside"), messages=(*messages, said, Message("user", "on")))
+    assert write(worker, after).reused_tokens > replies[0].prompt_tokens
+
+
 def test_one_of_several_replies_is_stopped_and_what_needs_the_model_for_itself_waits(
     worker: Worker, model: Path
 ) -> None:
