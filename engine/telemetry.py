@@ -6,9 +6,10 @@ import math
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import replace
-from statistics import median
+from statistics import quantiles
 
 from engine.types import (
+    MOST_ERROR,
     PLAIN_NEEDED,
     Comparison,
     DrafterCount,
@@ -18,14 +19,16 @@ from engine.types import (
     RoundCost,
     RoundStats,
     Snapshot,
+    Timings,
 )
 
 RECENT_MS = 2000.0
 """The rolling figures look back over this much writing time, so that a change of speed shows within 2 s."""
 WARM_UP_ROUNDS = 1
 """Rounds at the start of a reply whose time says nothing: buffers are found and kernels compiled in them."""
-TIMINGS = 64
-"""The latest timings that are kept of rounds of one kind."""
+TIMINGS, PLAIN_TIMINGS = 64, 16
+"""The latest timings that are kept of rounds of one kind, with drafts and without: of plain ones there are few, and
+those of long ago were made on a computer that may have done something else."""
 DISTURBED = 3.0
 """No round counts for more than so many medians of its kind: something else had the computer. The rounds that have
 something to redo or to catch up on stay below."""
@@ -40,13 +43,12 @@ class Comparer:
     """Compares the rounds of one conversation, written by one model, with plain ones of the same conversation.
 
     The plain ones are those that the depth policy makes to see what plain decoding takes, and those of replies without
-    drafts. Only pipelined ones count, in the midst of others. What rounds with drafts take is a mean, as
-    they differ by what becomes of the drafts, with disturbed ones cut (`DISTURBED`); what plain ones take a median.
+    drafts. Only pipelined ones count, in the midst of others. What differs too much from round to round to tell a
+    speed-up is said to be unsteady, and so is what may be off by chance, as long as there is little of it.
     """
 
     def __init__(self) -> None:
-        self._timings: dict[tuple[int, int], deque[float]] = {}  # ms, by context band and number of drafts
-        self._typical: dict[tuple[int, int], float] = {}
+        self._timed: dict[tuple[int, int], _Timed] = {}  # by context band and number of drafts
         self._chat, self._reply = _Sums(), _Sums()
         self._band = 0
         self._begin(drafting=False)
@@ -74,9 +76,9 @@ class Comparer:
             return
         kind = (self._band, stats.drafted)
         if stats.drafted or stats.pipelined:
-            timings = self._timings.setdefault(kind, deque(maxlen=TIMINGS))
-            timings.append(stats.ms)
-            self._typical.pop(kind, None)
+            if kind not in self._timed:
+                self._timed[kind] = _Timed(stats.drafted)
+            self._timed[kind].add(stats.ms)
         if self._drafting:
             self._chat.add(kind, stats.emitted)
             self._reply.add(kind, stats.emitted)
@@ -88,59 +90,89 @@ class Comparer:
     def comparison(self, *, now: bool = True) -> Comparison:
         """What it came to; where not `now`, a few rounds ago."""
         if self._known is None or now:
+            plain = self._plain(self._band)
+            speed_up, error = self._speed_up(self._chat)
+            reply_speed_up, reply_error = self._speed_up(self._reply)
+            here = sorted(drafts for band, drafts in self._timed if band == self._band)
             self._known = Comparison(
-                plain_rounds=len(self._timings.get((self._band, 0), ())),
-                plain_ms=self._plain(self._band),
-                speed_up=self._speed_up(self._chat),
-                reply_speed_up=self._speed_up(self._reply),
-                costs=tuple(self._costs()),
+                plain_rounds=self._timed[self._band, 0].count if 0 in here else 0,
+                plain_ms=None if plain is None else plain.typical,
+                speed_up=speed_up if error <= MOST_ERROR else None,
+                reply_speed_up=reply_speed_up if reply_error <= MOST_ERROR else None,
+                costs=tuple(self._costs()) if error <= MOST_ERROR else (),
+                unsteady=error > MOST_ERROR,
+                timings=tuple(self._timed[self._band, drafts].timings for drafts in here),
             )
         return self._known
 
-    def _plain(self, band: int) -> float | None:
-        """Median ms of a plain round at this context length; None until there are enough."""
-        timings = self._timings.get((band, 0), ())
-        if len(timings) < PLAIN_NEEDED:
-            return None
-        if (band, 0) not in self._typical:
-            self._typical[band, 0] = median(timings)
-        return self._typical[band, 0]
+    def _plain(self, band: int) -> _Timed | None:
+        """Plain rounds at this context length; None until there are enough."""
+        timed = self._timed.get((band, 0))
+        return timed if timed is not None and timed.count >= PLAIN_NEEDED else None
 
-    def _ms(self, kind: tuple[int, int]) -> float | None:
-        """Mean ms of a round of this kind, disturbed ones cut; None where none was timed."""
-        band, drafts = kind
-        if drafts == 0:
-            return self._plain(band)
-        if kind not in self._typical:
-            timings = self._timings.get(kind)
-            if not timings:
-                return None
-            most = DISTURBED * median(timings)
-            self._typical[kind] = sum(min(ms, most) for ms in timings) / len(timings)
-        return self._typical[kind]
-
-    def _comparable(self, sums: _Sums) -> Iterator[tuple[int, int, int, float, float]]:
-        """Drafts, rounds, tokens, ms of a round and of a plain one, where both are known at the same length."""
+    def _comparable(self, sums: _Sums) -> Iterator[tuple[int, int, _Timed, _Timed]]:
+        """Rounds and tokens of each kind, with the timings of it and of plain rounds at the same length, where there
+        are both."""
         for (band, drafts), (rounds, tokens) in sums.by_kind.items():
-            plain, ms = self._plain(band), self._ms((band, drafts))
-            if plain is not None and ms is not None:
-                yield drafts, rounds, tokens, ms, plain
+            plain, timed = self._plain(band), self._timed.get((band, drafts))
+            if plain is not None and timed is not None:
+                yield rounds, tokens, timed, plain
 
-    def _speed_up(self, sums: _Sums) -> float | None:
+    def _speed_up(self, sums: _Sums) -> tuple[float | None, float]:
+        """How many times as fast as plain, None where nothing is known; and how far that may be off, as a share of it.
+        The plain rounds above and below are the same, so of those only the difference between the two counts."""
         known = list(self._comparable(sums))
-        if not any(drafts for drafts, *_ in known):
-            return None
-        plainly = sum(tokens * plain for _, _, tokens, _, plain in known)
-        return plainly / sum(rounds * ms for _, rounds, _, ms, _ in known)
+        if not any(timed.drafts for _, _, timed, _ in known):
+            return None, 0.0
+        plainly = sum(tokens * plain.typical for _, tokens, _, plain in known)
+        took = sum(rounds * timed.typical for rounds, _, timed, _ in known)
+        weights: dict[_Timed, float] = {}
+        for rounds, tokens, timed, plain in known:
+            weights[plain] = weights.get(plain, 0.0) + tokens * plain.typical / plainly
+            weights[timed] = weights.get(timed, 0.0) - rounds * timed.typical / took
+        return plainly / took, math.hypot(*(weight * timed.timings.error for timed, weight in weights.items()))
 
     def _costs(self) -> Iterator[RoundCost]:
         by_drafts: dict[int, list[tuple[int, int, float]]] = {}
-        for drafts, rounds, tokens, ms, plain in self._comparable(self._chat):
-            by_drafts.setdefault(drafts, []).append((rounds, tokens, ms / plain))
+        for rounds, tokens, timed, plain in self._comparable(self._chat):
+            by_drafts.setdefault(timed.drafts, []).append((rounds, tokens, timed.typical / plain.typical))
         for drafts, found in sorted(by_drafts.items()):
             rounds = sum(rounds for rounds, _, _ in found)
             steps = sum(rounds * steps for rounds, _, steps in found) / rounds
             yield RoundCost(drafts, rounds, steps, sum(tokens for _, tokens, _ in found) / rounds)
+
+
+class _Timed:
+    """The latest rounds of one kind that were timed."""
+
+    def __init__(self, drafts: int) -> None:
+        self.drafts = drafts
+        self._ms: deque[float] = deque(maxlen=TIMINGS if drafts else PLAIN_TIMINGS)
+        self._known: Timings | None = None
+
+    def add(self, ms: float) -> None:
+        self._ms.append(ms)
+        self._known = None
+
+    @property
+    def count(self) -> int:
+        return len(self._ms)
+
+    @property
+    def timings(self) -> Timings:
+        if self._known is None:
+            points = quantiles(self._ms, n=4, method="inclusive") if len(self._ms) > 1 else [self._ms[0]] * 3
+            self._known = Timings(self.drafts, len(self._ms), points[1], points[0], points[2])
+        return self._known
+
+    @property
+    def typical(self) -> float:
+        """What a round takes: with drafts the mean, as they differ by what becomes of the drafts, with disturbed ones
+        cut (`DISTURBED`); of plain ones the median."""
+        middle = self.timings.median
+        if not self.drafts:
+            return middle
+        return sum(min(ms, DISTURBED * middle) for ms in self._ms) / len(self._ms)
 
 
 class _Sums:

@@ -18,6 +18,8 @@ TOOLTIPS = {
     "left out.",
     "measuring": f"The speed-up is shown when {PLAIN_NEEDED} plain steps were timed in this chat, at about this length "
     "of context. Auto makes one now and then while it reads ahead.",
+    "unsteady": "Rounds of the same kind take now this long and now that, as where something else keeps the computer "
+    "busy, so what they say of the speed-up could be chance. It is shown as soon as they agree.",
     "unmeasured": "With MTP on at all times there are no plain steps to compare with. Set it to Auto, send one message "
     f"with MTP off, or measure {HERE}.",
     "plain for now": "Auto tries drafts again now and then, and goes back to plain steps where they do not pay: then "
@@ -88,9 +90,13 @@ def figure_of(log: SpeedLog, comparison: Comparison) -> FigureWords:
         return FigureWords("Plain speed", f"{now:.1f}", "tok/s", definition, TOOLTIPS["speed"])
     if comparison.speed_up is not None:
         definition = f"With MTP ÷ plain, both timed on {HERE}"
-        return FigureWords("Net speed-up", f"{comparison.speed_up:.2f}", "×", definition, TOOLTIPS["speed-up"])
+        tooltip = f"{TOOLTIPS['speed-up']}\n{timings_of(comparison)}"
+        return FigureWords("Net speed-up", f"{comparison.speed_up:.2f}", "×", definition, tooltip)
     heading = "Speed with MTP"
-    if not decision.adaptive or decision.least:
+    if comparison.unsteady:
+        definition = "Speed-up: measuring, rounds vary too much"
+        tooltip = f"{TOOLTIPS['unsteady']}\n{timings_of(comparison)}"
+    elif not decision.adaptive or decision.least:
         definition, tooltip = "Plain was not measured in this chat", TOOLTIPS["unmeasured"]
     elif comparison.plain_rounds >= PLAIN_NEEDED:
         heading, definition = "Plain speed", "Auto writes plainly: drafts do not pay now"
@@ -99,6 +105,19 @@ def figure_of(log: SpeedLog, comparison: Comparison) -> FigureWords:
         definition = f"Speed-up: measuring, {comparison.plain_rounds} of {PLAIN_NEEDED} plain steps"
         tooltip = TOOLTIPS["measuring"]
     return FigureWords(heading, f"{now:.1f}", "tok/s", definition, tooltip)
+
+
+def timings_of(comparison: Comparison) -> str:
+    """What the speed-up rests on, a line for each kind of round: the median, half of all around it, how many."""
+    return "\n".join(
+        f"{_kind(each.drafts)}: {each.median:.1f} ms, half of them {each.low:.1f} to {each.high:.1f} ms, "
+        f"{each.count} timed"
+        for each in comparison.timings
+    )
+
+
+def _kind(drafts: int) -> str:
+    return "plain steps" if drafts == 0 else "rounds of 1 draft" if drafts == 1 else f"rounds of {drafts} drafts"
 
 
 def drafting(comparison: Comparison) -> RoundCost | None:

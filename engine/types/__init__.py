@@ -47,6 +47,7 @@ from engine.types.model import (
     Refusal,
 )
 from engine.types.numbers import (
+    MOST_ERROR,
     PLAIN_NEEDED,
     Comparison,
     DrafterCount,
@@ -57,6 +58,7 @@ from engine.types.numbers import (
     RoundCost,
     RoundStats,
     Snapshot,
+    Timings,
 )
 from engine.types.reply import (
     Decision,
@@ -87,6 +89,7 @@ from engine.types.request import (
 __all__ = [
     "MAX_DEPTH",
     "MAX_LOOKUP",
+    "MOST_ERROR",
     "PLAIN_NEEDED",
     "CacheShape",
     "Capability",
@@ -145,6 +148,7 @@ __all__ = [
     "Started",
     "TextDelta",
     "Timing",
+    "Timings",
     "Unloaded",
     "UsedSampling",
     "WaitReason",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from typing import Literal
@@ -88,14 +89,37 @@ class RoundCost:
 
 
 @dataclass(frozen=True)
+class Timings:
+    """The latest timed rounds with `drafts` drafts at about one context length: how many, and in ms their median and
+    the quarter points `low` and `high`, between which half of them lie."""
+
+    drafts: int
+    count: int
+    median: float
+    low: float
+    high: float
+
+    @property
+    def error(self) -> float:
+        """How far the median may be off, as a share of it: two standard errors, for normal noise of this spread."""
+        return 1.86 * (self.high - self.low) / self.median / math.sqrt(self.count)
+
+
+MOST_ERROR = 0.1
+"""How far a speed-up may be off to be told at all, as a share of it: on a computer that does something else as well,
+rounds take now this and now that, and what a few of them say is no statement."""
+
+
+@dataclass(frozen=True)
 class Comparison:
     """What drafting came to in one conversation against plain rounds that were timed in that very conversation, at
     about the same context length.
 
     `speed_up` is how many times as fast as plain rounds alone the conversation was written, `reply_speed_up` the same
-    for its latest reply; None until `PLAIN_NEEDED` plain rounds were timed, and where nothing was drafted.
-    `plain_rounds` is how many there are at the present context length, `plain_ms` the median of those; `costs` are the
-    rounds by how many drafts they held.
+    for its latest reply; None until `PLAIN_NEEDED` plain rounds were timed, where nothing was drafted, and where the
+    timings differ so much that it may be off by more than `MOST_ERROR`: then it is `unsteady`, and there are no `costs`
+    either, which are the rounds by how many drafts they held. `plain_rounds` is how many there are at the present
+    context length, `plain_ms` the median of those; `timings` are all that count there, by how many drafts they held.
     """
 
     plain_rounds: int = 0
@@ -103,6 +127,8 @@ class Comparison:
     speed_up: float | None = None
     reply_speed_up: float | None = None
     costs: tuple[RoundCost, ...] = ()
+    unsteady: bool = False
+    timings: tuple[Timings, ...] = ()
 
     @property
     def plain_tokens_per_second(self) -> float | None:

@@ -164,8 +164,13 @@ def test_the_speed_up_appears_once_both_ways_were_timed(chat: Home, qtbot: QtBot
         chat.ask(qtbot, "neji toro")
         qtbot.waitUntil(chat.idle, timeout=PATIENCE_MS)
     figure = chat.window.inspector.speed.figure
-    assert figure.heading.text() == "Net speed-up"
-    assert figure.number.text() == f"{chat.session.model.speed.comparison(chat.session.current.id).speed_up:.2f}"
+    found = chat.session.model.speed.comparison(chat.session.current.id)
+    assert {0} < {timings.drafts for timings in found.timings}
+    if found.unsteady:  # something else keeps this computer busy
+        assert figure.heading.text() == "Speed with MTP"
+    else:
+        assert figure.heading.text() == "Net speed-up"
+        assert figure.number.text() == f"{found.speed_up:.2f}"
 
 
 @needs_guide

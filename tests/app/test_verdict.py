@@ -11,6 +11,7 @@ from engine.types import (
     DrafterCount,
     RoundCost,
     Snapshot,
+    Timings,
 )
 from tests.app.scripted_worker import decision, evidence
 
@@ -50,6 +51,21 @@ def test_where_one_turned_it_on_it_is_never_called_auto() -> None:
     wished = decision()
     wished = replace(wished, receipt=replace(wished.receipt, requested={"method": "mtp", "override": "on"}))
     assert sentence_of(wished, LOSING, "Apple M4 Pro").startswith("On because you asked. It costs speed here")
+
+
+def test_on_a_busy_computer_it_says_measuring_and_what_the_rounds_took() -> None:
+    log = SpeedLog(decision=decision(), snapshot=Snapshot(tokens=50, tokens_per_second=40.0))
+    timings = (Timings(0, 4, 24.0, 19.6, 41.0), Timings(2, 60, 44.0, 40.0, 80.0))
+    found = figure_of(log, Comparison(4, 24.0, unsteady=True, timings=timings))
+    assert (found.heading, found.number, found.unit) == ("Speed with MTP", "40.0", "tok/s")
+    assert found.definition == "Speed-up: measuring, rounds vary too much"
+    told = [
+        "plain steps: 24.0 ms, half of them 19.6 to 41.0 ms, 4 timed",
+        "rounds of 2 drafts: 44.0 ms, half of them 40.0 to 80.0 ms, 60 timed",
+    ]
+    assert found.tooltip.splitlines()[-2:] == told
+    steady = figure_of(log, replace(MEASURED, timings=timings))
+    assert (steady.heading, steady.tooltip.splitlines()[-2:]) == ("Net speed-up", told)
 
 
 def test_where_auto_writes_plainly_no_speed_up_is_claimed() -> None:

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from engine.telemetry import RECENT_MS, TIMINGS, WARM_UP_ROUNDS, Comparer, Counters
+from engine.telemetry import PLAIN_TIMINGS, RECENT_MS, TIMINGS, WARM_UP_ROUNDS, Comparer, Counters
 from engine.types import PLAIN_NEEDED, Comparison, Mode, PositionCount, RoundStats, Snapshot
 
 
@@ -178,9 +178,52 @@ def test_drafting_that_costs_speed_is_shown_to_cost_it() -> None:
     assert found.speed_up < 1.0
 
 
+def scattered(rounds: list[RoundStats], factors: list[float]) -> list[RoundStats]:
+    """The same rounds on a computer that has other things to do: each takes another of `factors` as long."""
+    return [replace(stats, ms=stats.ms * factors[place % len(factors)]) for place, stats in enumerate(rounds)]
+
+
+def test_on_a_busy_machine_nothing_is_claimed_until_the_rounds_agree() -> None:
+    busy = compared(scattered(plain_now_and_then(PLAIN_NEEDED), [0.8, 1.9, 1.0, 2.6, 1.3]))
+    assert busy.unsteady
+    assert busy.plain_rounds == PLAIN_NEEDED
+    assert busy.speed_up is busy.reply_speed_up is None
+    assert busy.costs == ()
+    quiet = compared(scattered(plain_now_and_then(PLAIN_NEEDED), [0.98, 1.03, 1.0, 1.02, 0.99]))
+    assert not quiet.unsteady
+    assert quiet.speed_up == pytest.approx(compared(plain_now_and_then(PLAIN_NEEDED)).speed_up, rel=0.03)
+    again = compared([*scattered(plain_now_and_then(3), [0.8, 1.9, 1.0, 2.6]), *plain_now_and_then(2 * PLAIN_TIMINGS)])
+    assert again.speed_up == pytest.approx(compared(plain_now_and_then(PLAIN_TIMINGS)).speed_up, rel=0.01)
+
+
+def test_depth_that_was_forced_where_rows_cost_in_full_shows_its_loss_on_a_machine_that_is_a_little_restless() -> None:
+    """Two drafts a round, of which the first is right at times, at the price of 2.4 plain steps."""
+    plainly = [*WARM_UP, *[PLAIN] * 40]
+    forced = [*WARM_UP, *[RoundStats(2, 2, 1, 2, 48.0), RoundStats(2, 1, 0, 1, 48.0)] * 30]
+    comparer = Comparer()
+    for mode, rounds in (("plain", plainly), ("mtp", forced)):
+        comparer.begin(mode)  # type: ignore[arg-type]
+        for stats in scattered(rounds, [0.95, 1.0, 1.06, 0.97, 1.12]):
+            comparer.add(stats, 100)
+    found = comparer.comparison()
+    assert found.speed_up == pytest.approx(1.5 / 2.4, rel=0.05)
+    assert found.reply_speed_up == found.speed_up
+
+
+def test_what_a_comparison_rests_on_is_told_as_median_spread_and_count() -> None:
+    found = compared(scattered(plain_now_and_then(PLAIN_NEEDED), [0.98, 1.03, 1.0, 1.02, 0.99]))
+    plain, drafted = found.timings
+    assert (plain.drafts, plain.count, plain.median) == (0, found.plain_rounds, found.plain_ms)
+    assert (drafted.drafts, drafted.count) == (1, 12)
+    assert all(each.low <= each.median <= each.high for each in found.timings)
+    assert replace(plain, count=4 * plain.count).error == pytest.approx(plain.error / 2)
+
+
 def test_st08_a_comparison_keeps_a_bounded_number_of_timings() -> None:
     comparer = Comparer()
     comparer.begin("mtp")
     for stats in [HIT, PLAIN, PLAIN] * 5000:
         comparer.add(stats, 500)
-    assert comparer.comparison().plain_rounds == TIMINGS
+    found = comparer.comparison()
+    assert {each.drafts: each.count for each in found.timings} == {0: PLAIN_TIMINGS, 1: TIMINGS}
+    assert found.plain_rounds == PLAIN_TIMINGS

@@ -22,7 +22,7 @@ from engine.model import load
 from engine.model.base import FamilyTarget
 from engine.model.text import ChatText
 from engine.policy import new_depth
-from engine.telemetry import Counters
+from engine.telemetry import PLAIN_TIMINGS, Counters
 from engine.types import (
     ChatMemory,
     Checked,
@@ -297,12 +297,14 @@ def test_the_speed_up_is_a_conversations_own_and_its_first_drafted_reply_begins_
 
     drafted = ask(1, "a", MtpWish("on", 2)).stats
     assert drafted.comparison.plain_rounds == 3, "an override is compared too: its first reply begins with plain rounds"
-    assert drafted.comparison.speed_up is not None
+    assert (drafted.comparison.speed_up is None) == drafted.comparison.unsteady, (
+        "told, but on a machine too busy for it"
+    )
     again = ask(2, "a", MtpWish("on", 2)).stats
     assert again.comparison.plain_rounds == 3, "once for a chat"
-    assert again.comparison.reply_speed_up is not None
+    assert {0, 2} <= {timings.drafts for timings in again.comparison.timings}
     plain = ask(3, "a", MtpWish("off")).stats.comparison
-    assert plain.plain_rounds > 40
+    assert plain.plain_rounds == PLAIN_TIMINGS
     assert plain.reply_speed_up is None
     assert ask(4, "b", MtpWish("on", 2)).stats.comparison.plain_rounds == 3, "another chat's say nothing of this one"
     worker.load(str(model))
