@@ -5,6 +5,7 @@ Menus show what works, nothing else. Ctrl is the Command key on a Mac, and Meta 
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 
 from PySide6.QtCore import QObject
@@ -27,6 +28,11 @@ class Entry:
 
 
 SEPARATOR = None
+
+# A Mac puts its own entry for this into every View menu.
+FULL_SCREEN: tuple[Entry | None, ...] = (
+    () if sys.platform == "darwin" else (SEPARATOR, Entry("full_screen", "Full Screen", ("F11",), checkable=True))
+)
 
 MENUS: dict[str, tuple[Entry | None, ...]] = {
     "File": (
@@ -71,6 +77,7 @@ MENUS: dict[str, tuple[Entry | None, ...]] = {
         Entry("appearance_system", "Appearance: as the System", checkable=True),
         Entry("appearance_light", "Appearance: Light", checkable=True),
         Entry("appearance_dark", "Appearance: Dark", checkable=True),
+        *FULL_SCREEN,
     ),
     "Chat": (
         Entry("stop", "Stop", ("Esc", "Ctrl+.")),
@@ -85,7 +92,15 @@ MENUS: dict[str, tuple[Entry | None, ...]] = {
         Entry("pin_chat", "Pin Chat", checkable=True),
         Entry("delete_chat", "Delete Chat"),
     ),
-    "Help": (Entry("about", "About Foreword", role=Role.AboutRole),),
+    "Window": (
+        Entry("minimise", "Minimise", ("Ctrl+M",)),
+        Entry("zoom", "Zoom"),
+    ),
+    "Help": (
+        Entry("about", "About Foreword", role=Role.AboutRole),
+        Entry("copy_diagnostics", "Copy Diagnostics"),
+        Entry("open_logs", "Show Log in Its Folder"),
+    ),
 }
 
 
@@ -112,6 +127,9 @@ class Actions(QObject):
         menu.addAction(action)
         window.addAction(action)  # its key works while the menu bar is hidden, too
         self._by_name[entry.name] = action
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._by_name
 
     def __getitem__(self, name: str) -> QAction:
         return self._by_name[name]

@@ -5,6 +5,7 @@ Everything is written beside the user's other files; nothing is ever sent anywhe
 
 from __future__ import annotations
 
+import contextlib
 import faulthandler
 import logging
 import sys
@@ -17,6 +18,8 @@ from app import paths
 log = logging.getLogger(__name__)
 
 _LARGEST_LOG = 1_000_000
+LINE = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+"""A line of the log."""
 
 
 def install() -> None:
@@ -34,11 +37,32 @@ def install() -> None:
         faulthandler.enable(file.open("a", encoding="utf-8"))
     except OSError:
         handler = logging.StreamHandler()
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    handler.setFormatter(logging.Formatter(LINE))
     logging.getLogger("app").addHandler(handler)
     logging.getLogger("engine").addHandler(handler)
     sys.excepthook = _unhandled
     threading.excepthook = _unhandled_in_thread
+
+
+def begin() -> bool:
+    """Note that this run has begun. Whether the one before never ended: it crashed, was killed, or lost its power."""
+    mark = paths.running_mark()
+    try:
+        crashed = mark.exists()
+        mark.parent.mkdir(parents=True, exist_ok=True)
+        mark.write_text("")
+    except OSError as error:
+        log.warning("the mark of a run cannot be written: %s", error)
+        return False
+    if crashed:
+        log.warning("the last run ended unexpectedly")
+    return crashed
+
+
+def end() -> None:
+    """This run ends as it should."""
+    with contextlib.suppress(OSError):
+        paths.running_mark().unlink(missing_ok=True)
 
 
 def _unhandled(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:

@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from PySide6.QtWidgets import QApplication
 
 from app import crash, paths, theme
+from app.awake import Awake
+from app.background import Call
 from app.bridge import Bridge, WorkerLike
 from app.chats.store import Store
 from app.instance import Instance
@@ -57,8 +59,15 @@ def build(settings: Settings, bridge: Bridge, store: Store | None = None) -> Win
     window.painted.connect(bridge.start)
     if settings.load_at_start:
         window.painted.connect(lambda: session.use_model(session.model.path))
+    awake = Awake(parent=window)
+    for changed in (session.state_changed, session.jobs.changed, session.replies.ended):
+        changed.connect(lambda: awake.hold(session.replies.busy or session.jobs.running is not None))
+    call = Call(window, settings)
+    session.replies.answer_ended.connect(call.reply_ended)
+    call.clicked.connect(window.come_to)
     window.closed.connect(bridge.shutdown)
     window.closed.connect(session.close)
+    window.closed.connect(lambda: awake.hold(False))
     return window
 
 
@@ -80,13 +89,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         instance = Instance(paths.data_folder())
         if not instance.is_first():
             return 0 if instance.raise_first() else 1
+        crashed = crash.begin()
         bridge = Bridge(make_worker)
         window = build(Settings.load(paths.settings_file()), bridge, Store(paths.chats_file()))
+        if crashed:
+            window.tell_of_crash()
         instance.raised.connect(window.come_forward)
         # What has been imported stays; looking through it for garbage would hold up the window for 50 ms at a time.
         bridge.ready.connect(gc.freeze)
         qt.aboutToQuit.connect(bridge.shutdown)
         qt.aboutToQuit.connect(window.session.close)
+        qt.aboutToQuit.connect(crash.end)
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: window.close())  # heard at the bridge's next tick
         window.show()

@@ -56,6 +56,8 @@ class ModelInUse(QObject):
         self.next: str | None = None
         """The model that takes its place when the replies that it writes have been stopped."""
         self.loading: LoadProgress | None = None
+        self.need: int | None = None
+        """Bytes that it takes with a short chat, as was said while it was loaded."""
         self.wish = MtpWish()
         self.chat_memory: ChatMemory | None = None
         """What the caches of all chats hold."""
@@ -103,6 +105,7 @@ class ModelInUse(QObject):
         self.progressed.emit()
 
     def _on_loaded(self, info: ModelInfo) -> None:
+        self.need = self.loading.need if self.loading is not None else None
         self.loading = None
         self.info = info
         self.wish = self.settings.wish(self.path, info.capability)

@@ -32,6 +32,11 @@ def chats_file() -> Path:
     return data_folder() / "chats.db"
 
 
+def running_mark() -> Path:
+    """A file that is there while the app runs, and after a run that did not end as it should."""
+    return data_folder() / "running"
+
+
 def log_file() -> Path:
     """The log of what went wrong. The folder may not exist yet."""
     home = _home()

@@ -69,7 +69,7 @@ class Session(QObject):
         self.replies.answer_ended.connect(self._on_answer_ended)
         self.replies.ended.connect(self._on_reply_ended)
         self.idle = IdleModel(self.model, lambda: self.replies.busy or self.jobs.running is not None, self)
-        self.replies.changed.connect(self.idle.begin)
+        self.state_changed.connect(self.idle.begin)
         self.jobs.changed.connect(self.idle.begin)
         settings.listen(self._on_setting)
         self.shelf.changed.connect(self.chats_changed)

@@ -140,6 +140,14 @@ class Settings:
         ),
         1.0,
     )
+    notify: bool = declared(
+        Switch(
+            page="General",
+            label="Call me when a long reply is finished",
+            hint="While another app is in front, a notification says so.",
+        ),
+        True,
+    )
     instructions: str = declared(
         Text(
             page="Chat",

@@ -131,8 +131,10 @@ def context_that_fits(capability: Capability, device: Device, kv_bits: int | Non
     return low * STEP
 
 
-def refuse_too_large(capability: Capability, device: Device) -> None:
+def refuse_too_large(capability: Capability, device: Device) -> tuple[int, int]:
     """A model that does not fit would not fail: the whole machine would stand still, moving memory to disk and back.
+
+    Returns what the model takes with a short chat and what a model can have here, in bytes.
 
     Raises ModelError (too_large) where there is no room for the model and a conversation of `LEAST_CONTEXT` tokens.
     """
@@ -145,6 +147,7 @@ def refuse_too_large(capability: Capability, device: Device) -> None:
             next_step="Choose a smaller model, or one with fewer bits.",
             detail=str(need),
         )
+    return need.total, has
 
 
 def size_words(count: int) -> str:

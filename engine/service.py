@@ -176,13 +176,13 @@ class Service:
         draft_folder = None if draft is None else resolve(draft)
         # What cannot work is said before the model in use is given up.
         before = capability_now(folder, head_path, draft_folder)
-        memory.refuse_too_large(before, self._device)
+        need, room = memory.refuse_too_large(before, self._device)
         self._release()
 
         def progress(stage: str, fraction: float) -> None:
             if self._closing():
                 raise EngineError("closing", "Loading was stopped.", next_step="Load the model again.")
-            self._emit(LoadProgress(model, stage, fraction))
+            self._emit(LoadProgress(model, stage, fraction, need, room))
 
         loaded = loading.load(folder, head_path, progress)
         drafting = replace(loaded.capability, draft_model=before.draft_model, draft_refusal=before.draft_refusal)

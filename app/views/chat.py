@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from time import perf_counter
 
@@ -24,6 +25,7 @@ from app.views.empty import EmptyChat
 from app.views.find import FindBar
 from app.views.message import ReplyView, UserTurn
 from app.views.notice import FailureCard
+from app.views.room import memory_words
 from app.views.status import StatusLine
 from app.views.transcript import Transcript
 from engine.parts import ReplyReader
@@ -408,9 +410,15 @@ class ChatView(QWidget):
         have been read."""
         for trouble in (self._session.shelf.trouble, self._session.settings.trouble):
             if trouble:
-                card = FailureCard(ErrorReport("kept", trouble), "OK")
-                card.action_requested.connect(card.hide)
-                self._column.insertWidget(0, card)
+                self.tell(ErrorReport("kept", trouble), "OK")
+
+    def tell(self, error: ErrorReport, action: str, do: Callable[[], object] | None = None) -> None:
+        """Show a card over the status line, until its one button is pressed, which also does `do`."""
+        card = FailureCard(error, action)
+        card.action_requested.connect(card.hide)
+        if do is not None:
+            card.action_requested.connect(do)
+        self._column.insertWidget(0, card)
 
     def _recover(self) -> None:
         self._failures.clear()
@@ -568,7 +576,13 @@ class ChatView(QWidget):
     def _loading_words(self) -> str:
         progress = self._session.model.loading
         words = f"Loading {self._session.model.title}…"
-        return f"{words} {progress.fraction * 100:.0f} %" if progress and progress.fraction > 0 else words
+        if progress is None:
+            return words
+        if progress.fraction > 0:
+            words += f" {progress.fraction * 100:.0f} %"
+        if progress.need is not None and progress.room is not None:
+            words += f" · about {memory_words(progress.need)} of the {memory_words(progress.room)} that models can have"
+        return words
 
     def _prefill_words(self) -> str:
         progress = self._session.writing.prefill if self._session.writing else None

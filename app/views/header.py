@@ -14,6 +14,7 @@ from app.model import model_name
 from app.session import Session
 from app.settings import GUIDE
 from app.views.controls import Dot, Elided, Hairline, IconButton, Label, explain, restyle
+from app.views.room import memory_words
 from app.views.verdict import TOOLTIPS
 
 HEADER = 52
@@ -67,7 +68,9 @@ class ModelPicker(QToolButton):
         self.setText(" · ".join([title, *["MTP"] * has_head, *["base model"] * is_base]) + " ")
         self.setIcon(icon("chevron-down", "text2"))
         self.setAccessibleName(f"Model: {self._session.model.title}. Choose another")
-        self.setToolTip("" if info is None else f"{info.path}\n{BASE_MODEL}" if is_base else info.path)
+        need = self._session.model.need
+        held = "" if need is None else f"About {memory_words(need)} of memory, with a short chat."
+        explain(self, "\n".join(line for line in (info.path, held, BASE_MODEL * is_base) if line) if info else "")
 
     def _fill(self) -> None:
         self._menu.clear()

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 
-from PySide6.QtCore import QByteArray, QSize, QStandardPaths, Qt, QTimer, Signal
-from PySide6.QtGui import QCloseEvent, QMouseEvent, QPaintEvent, QResizeEvent
+from PySide6.QtCore import QByteArray, QEvent, QSize, QStandardPaths, Qt, QTimer, QUrl, Signal
+from PySide6.QtGui import QCloseEvent, QDesktopServices, QMouseEvent, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import (
     QApplication,
     QFileDialog,
@@ -19,7 +19,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app import theme
+from app import diagnostics, paths, theme
 from app.actions import Actions
 from app.chats.chat import Chat
 from app.render.page_text import PageText
@@ -34,6 +34,7 @@ from app.views.presets import PresetSection
 from app.views.settings import SettingsWindow
 from app.views.sidebar import WIDTH as SIDEBAR
 from app.views.sidebar import Sidebar
+from engine.types import ErrorReport
 
 EXPORTS = {"Markdown (*.md)": ".md", "JSON, which can be imported again (*.json)": ".json"}
 
@@ -55,6 +56,7 @@ class Window(QMainWindow):
         self.session = session
         self._settings = session.settings
         self._was_painted = False
+        self._crashed = False
         self._settings_window: SettingsWindow | None = None
         self.setWindowTitle("Foreword")
         self.setMinimumSize(520, 480)
@@ -133,10 +135,16 @@ class Window(QMainWindow):
             "pin_chat": lambda: session.shelf.pin(session.current, not session.current.pinned),
             "delete_chat": lambda: session.remove_chat(session.current),
             "settings": self.show_settings,
+            "full_screen": lambda: self.setWindowState(self.windowState() ^ Qt.WindowState.WindowFullScreen),
+            "minimise": self.showMinimized,
+            "zoom": lambda: self.setWindowState(self.windowState() ^ Qt.WindowState.WindowMaximized),
+            "copy_diagnostics": self.copy_diagnostics,
+            "open_logs": lambda: QDesktopServices.openUrl(QUrl.fromLocalFile(paths.log_file().parent)),
             "about": self._about,
         }
         for name, do in does.items():
-            self.menus[name].triggered.connect(lambda _=False, do=do: do())
+            if name in self.menus:
+                self.menus[name].triggered.connect(lambda _=False, do=do: do())
         self.sidebar.toggled.connect(lambda: self.show_sidebar(False))
         self.sidebar.left.connect(chat.composer.setFocus)
         self.sidebar.export_wanted.connect(lambda wanted: self.export([wanted]))
@@ -237,6 +245,25 @@ class Window(QMainWindow):
             f"Foreword {version('foreword')}\n\nA local chat app that reads ahead: the same words, sooner, "
             "and it shows you why.",
         )
+
+    def copy_diagnostics(self) -> None:
+        """Put what a bug report needs onto the clipboard."""
+        model = self.session.model
+        words = diagnostics.text(self._settings, model.info, model.decision, paths.log_file(), self._crashed)
+        QApplication.clipboard().setText(words)
+        self.session.notice.emit("Diagnostics copied. Nothing of your chats is in them.")
+
+    def tell_of_crash(self) -> None:
+        """The last run did not end as it should: say so, and offer what a report needs."""
+        self._crashed = True
+        words = "Foreword ended unexpectedly the last time."
+        kept = "Your chats are kept. If this happens again, please report it with the diagnostics."
+        self.chat.tell(ErrorReport("crashed", words, kept), "Copy Diagnostics", self.copy_diagnostics)
+
+    def come_to(self, chat: Chat) -> None:
+        """Come forward with this chat."""
+        self.session.show_chat(chat)
+        self.come_forward()
 
     def _refresh_actions(self) -> None:
         session, actions = self.session, self.menus
@@ -341,6 +368,11 @@ class Window(QMainWindow):
             handle.startSystemMove()
         super().mousePressEvent(event)
 
+    def changeEvent(self, event: QEvent) -> None:
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.WindowStateChange and "full_screen" in self.menus:
+            self.menus["full_screen"].setChecked(self.isFullScreen())
+
     def focusNextPrevChild(self, forward: bool) -> bool:
         moved = super().focusNextPrevChild(forward)
         if moved:
@@ -350,5 +382,7 @@ class Window(QMainWindow):
     def closeEvent(self, event: QCloseEvent) -> None:
         self._settings.geometry = bytes(self.saveGeometry().toBase64().data()).decode("ascii")
         self._settings.save()
+        if self._settings_window is not None:
+            self._settings_window.close()
         self.closed.emit()
         super().closeEvent(event)

@@ -18,11 +18,17 @@ class Ready:
 
 @dataclass(frozen=True)
 class LoadProgress:
-    """A model is being loaded. `stage` is a short phrase for people, `fraction` runs from 0 to 1."""
+    """A model is being loaded. `stage` is a short phrase for people, `fraction` runs from 0 to 1.
+
+    `need` is what it takes of memory with a short chat, `room` what a model can have here, both in bytes; None before
+    it was looked at.
+    """
 
     path: str
     stage: str
     fraction: float
+    need: int | None = None
+    room: int | None = None
 
 
 @dataclass(frozen=True)
