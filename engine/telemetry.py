@@ -65,8 +65,8 @@ class Comparer:
 
     def add(self, stats: RoundStats, context: int) -> None:
         """Count a round that began when the conversation had `context` tokens. One that others took part in says
-        nothing here: what it took is not this conversation's."""
-        if stats.batch > 1:
+        nothing here, and neither does one that was held up: what it took is not this conversation's."""
+        if stats.batch > 1 or stats.held_up_ms:
             return
         self._rounds += 1
         self._band = _band(context)
@@ -212,6 +212,7 @@ class Counters:
         self._depth = 0
         self._batch = 1
         self._padded = 0
+        self._held_up_ms = 0.0
         self._recent: deque[RoundStats] = deque()
         # Sums over `_recent`, kept up to date: a snapshot is taken every round.
         self._recent_ms = 0.0
@@ -235,6 +236,7 @@ class Counters:
         self._depth = stats.depth
         self._batch = max(self._batch, stats.batch)
         self._padded += stats.padded
+        self._held_up_ms = max(self._held_up_ms, stats.held_up_ms)
         if stats.drafter is not None:
             count = self._by_drafter.get(stats.drafter, DrafterCount(stats.drafter))
             self._by_drafter[stats.drafter] = replace(
@@ -289,6 +291,7 @@ class Counters:
             depth=self._depth,
             batch=self._batch,
             padded=self._padded,
+            held_up_ms=self._held_up_ms,
         )
 
 

@@ -284,7 +284,12 @@ class ReplyWriter:
         """The decision; its receipt says what the rounds were like too: how many replies shared them, and with how many
         drafts of its own."""
         receipt = self._decision.receipt
-        shape = receipt.shape | {"batch": stats.batch, "rounds_by_depth": list(self._by_depth), "padded": stats.padded}
+        shape = receipt.shape | {
+            "batch": stats.batch,
+            "rounds_by_depth": list(self._by_depth),
+            "padded": stats.padded,
+            "held_up_ms": round(stats.held_up_ms, 1),
+        }
         return replace(self._decision, receipt=replace(receipt, shape=shape))
 
     @property

@@ -251,10 +251,12 @@ class AutoDepth:
             return
         if depth == 0:
             self._behind = min(self._behind + 1, MOST_BEHIND)
-            if stats.pipelined:
+            if stats.pipelined and not stats.held_up_ms:
                 self.costs.add(0, stats.ms)
             return
-        if self._behind > CATCH_UP:
+        if stats.held_up_ms:
+            ms = self.costs.ms(depth)
+        elif self._behind > CATCH_UP:
             self.costs.add_with_catch_up(depth, stats.ms, self._behind)
             ms = self.costs.ms(depth)
             self._gained -= self.costs.catch_up(self._behind)  # the price of leaving plain decoding at all

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field, replace
@@ -9,6 +10,7 @@ from typing import Protocol, cast
 
 import mlx.core as mx
 
+from engine.decode.cache import CacheSet
 from engine.decode.conversation import Conversation
 from engine.decode.depth import Depth, FixedDepth
 from engine.decode.draft import MtpChain, Target
@@ -183,7 +185,8 @@ class Row:
         total = len(task.prompt)
         budget = task.context - total if task.max_tokens < 0 else min(task.max_tokens, task.context - total)
         self._rules = _Rules(task, budget, output, self.outcome)
-        self._reading: Generator[None, None, mx.array] | None = None
+        self._reading: Generator[bool, None, mx.array] | None = None
+        self._pause_at = math.inf
 
     @property
     def ended(self) -> bool:
@@ -232,7 +235,12 @@ class Row:
         except BaseException:
             self._conversation.reset()
             raise
-        self._reading = _prefill(self._conversation, self._target, task, self.outcome.reused, self._on_prefill)
+        self._read_from(task, self.outcome.reused, self._on_prefill)
+
+    def _read_from(self, task: Task, known: int, on_prefill: Callable[[int, int, int], None]) -> None:
+        self._reading = _prefill(
+            self._conversation, self._target, task, known, on_prefill, pause_at=lambda: self._pause_at
+        )
 
     def read_again(self) -> None:
         """A round that it shared has failed: go on alone, once the prompt and what was written have been `read` again.
@@ -244,24 +252,27 @@ class Row:
         self._conversation.reset()
         task = replace(self.task, prompt=self._said)
         self._conversation.resume(task.prompt, drafting=task.depth > 0, kv=task.kv)
-        self._reading = _prefill(self._conversation, self._target, task, 0, lambda done, total, reused: None)
+        self._read_from(task, 0, lambda done, total, reused: None)
 
     @property
     def _said(self) -> list[int]:
         """The prompt and what was written so far."""
         return [*self.task.prompt, *self.outcome.tokens]
 
-    def read(self) -> bool:
-        """Read one chunk of the prompt; whether that was the last, or the reply has ended."""
+    def read(self, slice_ms: float = math.inf) -> bool:
+        """Read one chunk of the prompt, or as much of its computing as fits into `slice_ms`, but no less than a layer;
+        whether that was the last, or the reply has ended."""
         if self.ended:
             return True
         assert self._reading is not None
+        self._pause_at = time.perf_counter() + slice_ms / 1000
         try:
-            next(self._reading)
+            whole = next(self._reading)
         except StopIteration as done:
             self._begin_writing(done.value)
             return True
-        self.notice()
+        if whole:  # else the caches would hold what is still to be computed
+            self.notice()
         return self.ended
 
     def _begin_writing(self, newest: mx.array) -> None:
@@ -371,8 +382,11 @@ def _prefill(
     task: Task,
     reused: int,
     on_prefill: Callable[[int, int, int], None],
-) -> Generator[None, None, mx.array]:
-    """Read the prompt from `reused` on, pausing after each chunk; the choice for the first new token `[1, 1]`."""
+    *,
+    pause_at: Callable[[], float],
+) -> Generator[bool, None, mx.array]:
+    """Read the prompt from `reused` on; the choice for the first new token `[1, 1]`. Pauses after each chunk, and where
+    `pause_at` says so within one: yields whether a chunk is whole."""
     total = len(task.prompt)
     done = reused
     on_prefill(done, total, reused)
@@ -385,6 +399,8 @@ def _prefill(
         conversation.tokens = list(task.prompt[:end])
         if conversation.drafter is not None:
             conversation.drafter.observe(hidden, chunk, [end - done])
+        yield from _by_layers(conversation.caches, pause_at)
+        if conversation.drafter is not None:
             conversation.drafter.prime()
         if end == task.turn_end:
             conversation.mark()
@@ -399,7 +415,22 @@ def _prefill(
         mx.clear_cache()  # with every chunk the keys and values move to larger buffers
         done = end
         on_prefill(done, total, reused)
-        yield
+        yield True
+
+
+def _by_layers(caches: CacheSet, pause_at: Callable[[], float]) -> Generator[bool, None, None]:
+    """Compute a chunk one layer after the other, with a pause before one that would not be done by `pause_at`.
+
+    What is computed is the same, only when differs: so no word can. A layer is computed with what it leaves in its
+    cache. Where there is no hurry nothing is done here: all layers at once spare the device some waiting.
+    """
+    longest = 0.0
+    for layer in caches if math.isfinite(pause_at()) else ():
+        if longest and time.perf_counter() + longest > pause_at():
+            yield False
+        began = time.perf_counter()
+        mx.eval(layer.arrays)
+        longest = max(longest, time.perf_counter() - began)
 
 
 def _chunk_end(conversation: Conversation, target: Target, task: Task, done: int) -> int:

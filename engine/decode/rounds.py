@@ -41,6 +41,7 @@ class Rounds:
         self._pipelined = False
         """Whether the running round was launched behind the one before it."""
         self._at = 0.0
+        self._held_up_ms = 0.0
         self._left: list[Row] = []
         """Those that have left with the step that is being made."""
         self._scattered: list[Row] = []
@@ -78,6 +79,10 @@ class Rounds:
             row.close()
         return left
 
+    def hold_up(self, ms: float) -> None:
+        """The running round could not be read for so long, while other work had its turn."""
+        self._held_up_ms += ms
+
     def scattered(self) -> list[Row]:
         """The replies that a failed round has left without caches, since this was last asked. They have to be read
         again and written alone: so the one whose fault it was, if it was one's, shows by failing again."""
@@ -104,7 +109,7 @@ class Rounds:
         self._take_out()
         self._let_in()
         if self._rows:
-            self._at = time.perf_counter()
+            self._at, self._held_up_ms = time.perf_counter(), 0.0
             self._launch(self._ask())
             for row in self._rows:
                 row.hand_out()
@@ -153,6 +158,7 @@ class Rounds:
     ) -> list[tuple[Row, RoundStats]]:
         """What the round was for each reply that kept anything of it; those who choose depths learn from it."""
         told = []
+        held_up_ms, self._held_up_ms = self._held_up_ms, 0.0
         for place, (row, verdict, count) in enumerate(zip(self._rows, verdicts, kept, strict=True)):
             if not count:
                 continue
@@ -167,13 +173,14 @@ class Rounds:
                 pipelined=self._pipelined and followed,
                 batch=len(self._rows),
                 padded=running.depth - verdict.drafted,
+                held_up_ms=held_up_ms,
             )
             told.append((row, stats))
             if stats.drafter == "mtp_chain":
                 row.acceptance.add(stats)
             if len(self._rows) == 1:
                 row.depths.observe(stats)
-        if len(self._rows) > 1:
+        if len(self._rows) > 1 and not held_up_ms:
             self._depths.observe(len(self._rows), running.depth, ms, pipelined=self._pipelined and followed)
         return told
 

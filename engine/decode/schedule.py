@@ -1,9 +1,10 @@
 """Which reply does what next: several are written at once, and none keeps the others waiting.
 
-Each reply first reads its prompt by itself, in chunks between the others' rounds, and then joins the batch. So a
-forward holds a prompt or a round and never both: a step that mixes them could take a kernel that publishes no states to
-go back to. While others write, they wait for one chunk at a time (`loop.prefill_chunk` says how long that is), and then
-have rounds for as long as it took.
+Each reply first reads its prompt by itself, between the others' rounds, and then joins the batch. So a forward holds a
+prompt or a round and never both: a step that mixes them could take a kernel that publishes no states to go back to.
+While others write, they wait for no more than a slice of `SLICE_MS` at a time, and then have rounds for as long as it
+took. Chunks are cut where they are always cut, since forwards over other rows may round otherwise: a slice is some
+layers of one.
 
 A reply that the memory has no room for waits, and so do those that came after it. So does the second one of a chat: it
 goes on from the first. Those of the chat that people look at go first.
@@ -14,6 +15,7 @@ them is read anew, with what it has said, and goes on alone.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -23,6 +25,9 @@ from engine.decode.rounds import Rounds
 from engine.decode.shared_depth import SharedDepth
 from engine.types import WaitReason
 
+SLICE_MS = 250.0
+"""How long those that write wait while a prompt is read, but for what no pause falls into: a layer, over one chunk, and
+the MTP head over the same."""
 MOST_ROWS = 16
 """Replies that are written at once. More than so many rows cost a step each, on any chip we know."""
 
@@ -105,13 +110,15 @@ class Schedule:
         self._waiting.append(job)
 
     def step(self) -> None:
-        """Begin what there is room for, run one round, and read one chunk of a prompt if that has its turn."""
+        """Begin what there is room for, run one round, and read a slice of a prompt if that has its turn."""
         self._admit()
         started = time.perf_counter()
         for rounds in [self._company, *self._single]:
             if rounds.rows:
+                began = time.perf_counter()
                 self._close(rounds.step())
                 self._read_again(rounds.scattered())
+                self._hold_up((time.perf_counter() - began) * 1000, but=rounds)
         self._single = [rounds for rounds in self._single if rounds.rows]
         self._owed_ms -= (time.perf_counter() - started) * 1000
         if not self._writing:
@@ -162,15 +169,17 @@ class Schedule:
     # ------------------------------------------------------------ reading
 
     def _read(self) -> None:
-        """Read a chunk of the prompt that is most urgent, or of the one that came first."""
+        """Go on with the prompt that is most urgent, or with the one that came first."""
         job, row = min(self._reading, key=lambda reading: self._urgency(reading[0]))
         started = time.perf_counter()
         try:
-            read = row.read()
+            read = row.read(SLICE_MS if self._writing else math.inf)
         except Exception as error:
             row.fail(error)
             read = True
-        self._owed_ms += (time.perf_counter() - started) * 1000
+        took = (time.perf_counter() - started) * 1000
+        self._owed_ms += took
+        self._hold_up(took)
         if not read:
             return
         self._reading.remove((job, row))
@@ -183,6 +192,12 @@ class Schedule:
             self._single[-1].join(row)
         else:
             self._company.join(row)
+
+    def _hold_up(self, ms: float, but: Rounds | None = None) -> None:
+        """Rounds had to wait."""
+        for rounds in (self._company, *self._single):
+            if rounds is not but:
+                rounds.hold_up(ms)
 
     def _read_again(self, rows: Sequence[Row]) -> None:
         """Let those go on alone whose round has failed."""

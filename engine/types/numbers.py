@@ -34,7 +34,8 @@ class RoundStats:
     is done while the round before it runs.
 
     `batch` replies took part in the round; `padded` rows of its check were there for this one only because others had
-    more drafts.
+    more drafts. For `held_up_ms` of `ms` other work had its turn: prompts of other replies, rounds that they did not
+    share. Such a round is no timing.
     """
 
     drafted: int
@@ -50,6 +51,7 @@ class RoundStats:
     pipelined: bool = False
     batch: int = 1
     padded: int = 0
+    held_up_ms: float = field(default=0.0, compare=False)
 
 
 @dataclass(frozen=True)
@@ -145,7 +147,7 @@ class Snapshot:
     belongs to the prefill, of which there are as many as `replies`. `rollbacks` counts rounds of which at least one
     draft was taken back. Sums of milliseconds are those of `RoundStats`. `depth` is how many drafts were asked for in
     the latest round. `batch` is the most replies that shared a round, `padded` the rows that were checked only because
-    others of a round had more drafts.
+    others of a round had more drafts, `held_up_ms` the longest that a round was held up by other work.
     """
 
     tokens: int = 0
@@ -168,6 +170,7 @@ class Snapshot:
     depth: int = 0
     batch: int = 1
     padded: int = 0
+    held_up_ms: float = 0.0
 
     @property
     def acceptance(self) -> float | None:
@@ -212,6 +215,7 @@ class Snapshot:
             replies=replies,
             batch=max(self.batch, rest.batch),
             padded=self.padded + rest.padded,
+            held_up_ms=max(self.held_up_ms, rest.held_up_ms),
         )
 
 

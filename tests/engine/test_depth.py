@@ -229,3 +229,17 @@ def test_late_drafts_outweigh_early_ones() -> None:
     for _ in range(60):
         acceptance.add(RoundStats(1, 1, 0, 1, 10.0))
     assert acceptance.rates()[0] < 0.3
+
+
+def test_a_round_that_was_held_up_by_others_tells_how_good_drafts_are_and_not_what_a_round_takes() -> None:
+    depths = AutoDepth()
+    depths.begin()
+    for _ in range(6):
+        depths.observe(RoundStats(0, 0, 0, 1, 10.0, pipelined=True))
+        depths.observe(RoundStats(1, 1, 1, 2, 12.0, drafter="mtp_chain"))
+    known = list(depths.costs.samples)
+    for _ in range(20):
+        depths.observe(RoundStats(0, 0, 0, 1, 400.0, pipelined=True, held_up_ms=390.0))
+        depths.observe(RoundStats(1, 1, 1, 2, 400.0, drafter="mtp_chain", held_up_ms=388.0))
+    assert list(depths.costs.samples) == known
+    assert depths.costs.in_plain_steps[1] == pytest.approx(1.2)

@@ -227,3 +227,16 @@ def test_st08_a_comparison_keeps_a_bounded_number_of_timings() -> None:
     found = comparer.comparison()
     assert {each.drafts: each.count for each in found.timings} == {0: PLAIN_TIMINGS, 1: TIMINGS}
     assert found.plain_rounds == PLAIN_TIMINGS
+
+
+def test_a_round_that_was_held_up_by_others_is_no_timing_and_the_longest_such_wait_is_told() -> None:
+    counters = Counters(10, Comparer())
+    counters.token_read()
+    for held_up_ms in (0.0, 0.0, 0.0, 0.0, 240.0, 12.0):
+        counters.add(RoundStats(0, 0, 0, 1, 10.0 + held_up_ms, pipelined=True, held_up_ms=held_up_ms))
+    snapshot = counters.snapshot(ended=True)
+    assert snapshot.comparison.plain_rounds == 3, "the first is none either"
+    assert snapshot.comparison.plain_ms == 10.0
+    assert snapshot.held_up_ms == 240.0
+    assert snapshot.decode_ms == 6 * 10.0 + 252.0
+    assert snapshot.plus(Snapshot(held_up_ms=20.0)).held_up_ms == 240.0

@@ -4,12 +4,15 @@ down with it."""
 from __future__ import annotations
 
 import itertools
+import math
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 
 import mlx.core as mx
 import pytest
 
+from engine.decode import loop
 from engine.decode import schedule as scheduling
 from engine.decode.schedule import Schedule
 from engine.model.load import LoadedModel, load
@@ -65,10 +68,12 @@ def test_a_chat_goes_on_after_its_stay_in_company_as_if_it_had_been_alone(model:
     apart = [blank_conversation(model) for _ in prompts]
     company = [blank_conversation(model) for _ in prompts]
     for turn in range(3):
-        alone = [Asked(model, p, conversation=c, seed=turn) for p, c in zip(prompts, apart, strict=True)]
+        alone = [Asked(model, p, conversation=c, seed=turn, length=30) for p, c in zip(prompts, apart, strict=True)]
         for one in alone:
             run(Schedule(everything_fits), [one])
-        together = [Asked(model, p, conversation=c, seed=turn) for p, c in zip(prompts, company, strict=True)]
+        together = [
+            Asked(model, p, conversation=c, seed=turn, length=30) for p, c in zip(prompts, company, strict=True)
+        ]
         run(Schedule(everything_fits), together)
         for one, other in zip(alone, together, strict=True):
             assert other.tokens == one.tokens
@@ -104,6 +109,7 @@ def test_a_long_prompt_that_joins_midway_lets_the_others_write_between_its_chunk
     long = Asked(model, [300 + i % 50 for i in range(160)], length=6, depth=3, told=note, chunk=16)
     run(Schedule(everything_fits), short, [], [], [long])
     monkeypatch.undo()
+    assert long.error is None
     for reply in (*short, long):
         reply.length = len(reply.tokens)
         assert reply.tokens == reply.plainly()
@@ -114,6 +120,88 @@ def test_a_long_prompt_that_joins_midway_lets_the_others_write_between_its_chunk
         assert "short writes" in happened[one:other], "rounds have their turn after each chunk"
     assert min(stats.batch for stats in long.rounds) == 3
     assert all(rows == 1 or count <= 4 for rows, count in forwards), "a prompt is read by itself"
+
+
+@pytest.mark.parametrize("drafts", [0, 2])
+def test_where_a_chunk_takes_long_the_others_write_between_its_layers_and_no_word_changes(
+    model: LoadedModel, monkeypatch: pytest.MonkeyPatch, drafts: int
+) -> None:
+    monkeypatch.setattr(scheduling, "SLICE_MS", 0.0)
+    happened: list[str] = []
+
+    def note(what: str, asked: Asked) -> None:
+        happened.append(f"{'long' if asked is long else 'short'} {what}")
+
+    short = Asked(model, [300, 301], depth=drafts, length=1500, told=note, stop=lambda: long.over)
+    long = Asked(model, [300 + i % 50 for i in range(100)], length=6, depth=drafts, told=note, chunk=32)
+    run(Schedule(everything_fits), [short], [], [], [long])
+    assert len(long.tokens) == 6
+    for reply in (short, long):
+        assert reply.error is None
+        reply.length = len(reply.tokens)
+        assert reply.tokens == reply.plainly()
+    chunks = [at for at, what in enumerate(happened) if what == "long reads"]
+    pauses = len(model.target.make_caches()) - 1
+    for one, other in itertools.pairwise(chunks):
+        assert happened[one:other].count("short writes") >= pauses
+    again = Asked(model, [*long.prompt, *long.tokens, 301], depth=drafts, conversation=long.conversation)
+    run(Schedule(everything_fits), [again])
+    assert again.row is not None
+    assert again.row.outcome.reused > 100
+    assert again.tokens == again.plainly()
+    held_up = [stats for stats in short.rounds if stats.held_up_ms]
+    assert len(held_up) >= 4 * pauses
+    assert all(stats.held_up_ms <= stats.ms for stats in held_up)
+
+
+def test_a_slice_ends_before_the_layer_that_would_reach_beyond_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 0.0
+
+    class Layer:
+        @property
+        def arrays(self) -> list[mx.array]:
+            """Asked for when the layer is computed, which takes 30 ms."""
+            nonlocal now
+            computed.append(now)
+            now += 0.03
+            return []
+
+    def read(slice_s: float) -> list[int]:
+        """Layers computed in each slice."""
+        nonlocal now
+        ends, slices = [now + slice_s], [0]
+        computed.clear()
+        for _ in loop._by_layers([Layer() for _ in range(8)], lambda: ends[-1]):  # type: ignore[arg-type]
+            slices.append(len(computed))
+            now += 0.5  # the others' rounds
+            ends.append(now + slice_s)
+        return [more - less for less, more in itertools.pairwise([*slices, len(computed)])]
+
+    computed: list[float] = []
+    monkeypatch.setattr(loop, "time", SimpleNamespace(perf_counter=lambda: now))
+    assert read(0.1) == [3, 3, 2]
+    assert read(0.25) == [8]
+    assert read(0.01) == [1] * 8, "no less than a layer"
+    assert read(math.inf) == [0], "nobody waits: all at once, later"
+
+
+def test_one_that_is_stopped_between_the_layers_of_a_chunk_is_a_chat_to_go_on_with(
+    model: LoadedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scheduling, "SLICE_MS", 0.0)
+    short = Asked(model, [300, 301], length=60)
+    long = Asked(model, [300 + i % 50 for i in range(100)], chunk=32)
+    long.stop = lambda: len(short.rounds) >= 6
+    run(Schedule(everything_fits), [short, long])
+    assert long.reason == "cancelled"
+    assert long.conversation is not None
+    assert 0 < len(long.conversation.tokens) < 100
+    again = Asked(model, [*long.prompt, 301, 302], conversation=long.conversation)
+    run(Schedule(everything_fits), [again])
+    assert again.row is not None
+    assert again.row.outcome.reused > 0
+    assert again.tokens == again.plainly()
+    assert short.tokens == short.plainly()
 
 
 def test_replies_that_the_memory_has_no_room_for_wait_and_the_visible_chat_goes_first(model: LoadedModel) -> None:
