@@ -9,6 +9,8 @@ drafts counts.
 How long a round takes is the median of its blocks' means; tokens per round come from the acceptance that all depths
 counted together, so that one lucky block does not make a depth look fast.
 
+The first turns are not kept: they compile kernels, and tell how much there is time for (`measure_plan.py`).
+
 Everything runs on the engine's thread, and only when it is asked to.
 """
 
@@ -27,6 +29,7 @@ from engine.decode.draft import Target
 from engine.decode.loop import Outcome, Silence, Task, generate, prefill_chunk
 from engine.decode.sample import Chooser
 from engine.evidence import versions_now
+from engine.measure_plan import FULL, SHORT, Turn, planned
 from engine.model.load import LoadedModel
 from engine.model.text import ChatText, Prompt
 from engine.sampling import validated
@@ -46,12 +49,11 @@ from engine.types import (
 )
 
 DEPTHS = (1, 2, 3, 4)
-SECONDS = 45.0
-"""How long a measurement may take, about: what is slower is measured with fewer cycles."""
+SECONDS = 52.0
+"""How long a measurement may take, about: of what is slower less is measured."""
 LEAST_CYCLES, MOST_CYCLES = 2, 10
-"""Turns of all depths for each kind of text. A slow model gets the least, however long they take."""
-PLAIN_ROUNDS, DRAFT_ROUNDS = 6, 3
-"""Timed rounds of a block."""
+"""Turns of all depths for each kind of text. A model for which any plan is too much gets the least, however long they
+take."""
 LEAST_TIMED = 2
 """Timed rounds of a block that the end of a reply cut short."""
 REST_S = 0.3
@@ -110,23 +112,7 @@ def measure(
     recommended = SamplingChoice().over(model.defaults).values
     sampling = validated(recommended, model.target.vocabulary, capability.context)
     subject = _Subject(model.target, text, blank, sampling, capability.context, prefill_chunk(capability.parameters))
-    began = time.perf_counter()
-    progress("warming up", 0.0)
-    speed = _reading_speed(subject, cancelled)
-    found: list[PromptEvidence] = []
-    kinds = _kinds(subject, speed)
-    for index, (kind, prompt) in enumerate(kinds):
-        left = SECONDS - (time.perf_counter() - began)
-
-        def part(fraction: float, kind: str = kind, index: int = index) -> None:
-            progress(kind, (index + fraction) / len(kinds))
-
-        turns = Turns(depths, REST_S)
-        _write(subject, prompt, turns, left / (len(kinds) - index), part, cancelled)
-        if cancelled():
-            return None
-        if (evidence := turns.evidence(kind, len(prompt.tokens))) is not None:
-            found.append(evidence)
+    found = measured(subject, depths, progress, cancelled)
     if not found:
         return None
     return Evidence(
@@ -137,6 +123,45 @@ def measure(
         date=date.today().isoformat(),
         prompts=tuple(found),
     )
+
+
+def measured(
+    subject: _Subject, depths: Sequence[int], progress: Callable[[str, float], None], cancelled: Callable[[], bool]
+) -> list[PromptEvidence]:
+    """What was found for each kind of text; nothing where it was cancelled, or where there is room for none."""
+    began = time.perf_counter()
+
+    def left() -> float:
+        return SECONDS - (time.perf_counter() - began)
+
+    progress("warming up", 0.0)
+    speed = _reading_speed(subject, cancelled)
+    kinds = _kinds(subject, speed)
+    first = Turns(depths, SHORT)
+    if kinds:
+        _write(subject, kinds[0][1], first, 1, lambda: 0.0, lambda fraction: None, cancelled)
+    if cancelled() or not first.complete:
+        return []
+    readings = [len(prompt.tokens) / speed if speed else 0.0 for _, prompt in kinds]
+    plan = planned(depths, readings, first.round_ms, REST_S, left())
+    found: list[PromptEvidence] = []
+    for index, (kind, prompt) in enumerate(kinds[: plan.kinds]):
+        coming = readings[index : plan.kinds]
+        share = coming[0] + (left() - sum(coming)) / len(coming)
+
+        def of_share(others: float = left() - share) -> float:
+            return left() - others
+
+        def part(fraction: float, kind: str = kind, index: int = index) -> None:
+            progress(kind, (index + fraction) / plan.kinds)
+
+        turns = Turns(plan.depths, plan.turn, REST_S)
+        _write(subject, prompt, turns, MOST_CYCLES, of_share, part, cancelled)
+        if cancelled():
+            return []
+        if (evidence := turns.evidence(kind, len(prompt.tokens))) is not None:
+            found.append(evidence)
+    return found
 
 
 @dataclass(frozen=True)
@@ -191,8 +216,9 @@ class Turns:
     Says how many drafts each round makes (see `engine.decode.depth`), and hears of every round.
     """
 
-    def __init__(self, depths: Sequence[int], rest_s: float = 0.0) -> None:
+    def __init__(self, depths: Sequence[int], turn: Turn = FULL, rest_s: float = 0.0) -> None:
         self._depths = (0, *depths)
+        self._turn = turn
         self._rest_s = rest_s
         self._read = 0
         self._timed: dict[int, list[list[float]]] = defaultdict(list)
@@ -220,7 +246,7 @@ class Turns:
         """Each round's depth. Each cycle begins one depth further on, so that heat favours none."""
         start = cycle % len(self._depths)
         turned = (*self._depths[start:], *self._depths[:start])
-        return [depth for depth in turned for _ in range(1 + (DRAFT_ROUNDS if depth else PLAIN_ROUNDS))]
+        return [depth for depth in turned for _ in range(self._turn.rounds(depth))]
 
     def observe(self, stats: RoundStats) -> None:
         """Everything is learned in `take`."""
@@ -238,9 +264,19 @@ class Turns:
         if self._read % len(self._order(0)) == 0:
             time.sleep(self._rest_s)
 
+    @property
+    def complete(self) -> bool:
+        """Whether plain rounds and every depth were timed."""
+        return all(any(len(block) >= LEAST_TIMED for block in self._timed[depth]) for depth in self._depths)
+
+    @property
+    def round_ms(self) -> dict[int, float]:
+        """What a round of each depth takes, 0 included, where all were timed."""
+        return {depth: _timing(self._timed[depth]).median for depth in self._depths}
+
     def evidence(self, kind: str, context: int) -> PromptEvidence | None:
         """What was measured behind `context` tokens; None unless plain rounds and every depth were timed."""
-        if not all(any(len(block) >= LEAST_TIMED for block in self._timed[depth]) for depth in self._depths):
+        if not self.complete:
             return None
         acceptance = _acceptance([stats for rounds in self._drafts.values() for stats in rounds])
         return PromptEvidence(
@@ -323,23 +359,24 @@ def _write(
     subject: _Subject,
     prompt: Prompt,
     turns: Turns,
-    seconds: float,
+    most: int,
+    left: Callable[[], float],
     progress: Callable[[float], None],
     cancelled: Callable[[], bool],
 ) -> None:
-    """Write replies to `prompt`, one after the other with another seed each, until there are enough cycles."""
-    began = time.perf_counter()
+    """Write replies to `prompt`, one after the other with another seed each, until there are `most` cycles, or at least
+    `LEAST_CYCLES` and no seconds `left`."""
+    seconds = max(left(), 0.001)
     conversation = subject.blank()
     end_tokens = subject.text.end_ids
 
     def enough() -> bool:
-        late = time.perf_counter() - began >= seconds
-        return cancelled() or turns.cycles >= MOST_CYCLES or (turns.cycles >= LEAST_CYCLES and late)
+        return cancelled() or turns.cycles >= most or (turns.cycles >= LEAST_CYCLES and left() <= 0)
 
     def take(stats: RoundStats) -> None:
         turns.take(stats)
-        passed = (time.perf_counter() - began) / max(seconds, 0.001)
-        progress(min(1.0, max(turns.cycles / MOST_CYCLES, min(passed, turns.cycles / LEAST_CYCLES))))
+        passed = 1 - left() / seconds
+        progress(min(1.0, max(turns.cycles / most, min(passed, turns.cycles / LEAST_CYCLES))))
 
     for seed in count():
         turns.begin()

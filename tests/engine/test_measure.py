@@ -12,7 +12,8 @@ from engine import device, measure
 from engine.decode.loop import Silence, Task, generate
 from engine.decode.sample import Chooser
 from engine.evidence import versions_now
-from engine.measure import DEPTHS, DRAFT_ROUNDS, PLAIN_ROUNDS, Turns
+from engine.measure import DEPTHS, LEAST_CYCLES, Turns
+from engine.measure_plan import FULL, SHORT
 from engine.model.load import LoadedModel, load
 from engine.model.text import ChatText
 from engine.telemetry import Counters
@@ -21,14 +22,15 @@ from engine.writing import blank_conversation
 from tests import checkpoints
 
 LONG = 120
-CYCLE = [0] * (1 + PLAIN_ROUNDS) + [depth for depth in (1, 2) for _ in range(1 + DRAFT_ROUNDS)]
+CYCLE = [0] * FULL.rounds(0) + [depth for depth in (1, 2) for _ in range(FULL.rounds(depth))]
 
 
 @pytest.fixture(scope="module", autouse=True)
 def short() -> Iterator[None]:
     """Measurements are as short as they can be, and so is what is read, which would take most of the time here."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(measure, "SECONDS", 0.0)
+        patch.setattr(measure, "SECONDS", 1e6)
+        patch.setattr(measure, "MOST_CYCLES", 2)
         patch.setattr(measure, "REST_S", 0.0)
         patch.setattr(measure, "CODE", "def")
         patch.setattr(measure, "PROSE", "A tale")
@@ -83,7 +85,7 @@ def test_code_prose_and_a_long_context_are_measured_at_every_depth(evidence: Evi
         assert [depth.depth for depth in prompt.depths] == list(DEPTHS)
         for depth in prompt.depths:
             assert len(depth.by_position) == depth.depth
-            assert depth.by_position[0].evaluated >= 2 * (1 + DRAFT_ROUNDS)
+            assert depth.by_position[0].evaluated >= 2 * FULL.rounds(1)
 
 
 def test_no_depth_is_measured_that_the_model_cannot_use(model: LoadedModel) -> None:
@@ -120,16 +122,14 @@ def test_what_was_stopped_is_no_evidence(model: LoadedModel, calls: int) -> None
     assert run(model, cancelled=stops_after(calls)) is None
 
 
-def test_more_time_is_more_cycles_up_to_a_limit(model: LoadedModel, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(measure, "MOST_CYCLES", 4)
-    shallow = replace(model, capability=replace(model.capability, max_depth=1))
-    least = run(shallow)
-    monkeypatch.setattr(measure, "SECONDS", 600.0)
-    most = run(shallow)
-    assert least is not None
-    assert most is not None
-    for few, many in zip(least.prompts, most.prompts, strict=True):
-        assert few.depths[0].by_position[0].evaluated < 4 * DRAFT_ROUNDS < many.depths[0].by_position[0].evaluated
+def test_where_there_is_no_time_the_least_is_measured(model: LoadedModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measure, "SECONDS", 0.0)
+    found = run(model)
+    assert found is not None
+    assert [prompt.prompt for prompt in found.prompts] == ["code", "prose"]
+    for prompt in found.prompts:
+        assert [depth.depth for depth in prompt.depths] == [1, 2]
+        assert SHORT.rounds(1) * LEAST_CYCLES <= prompt.depths[0].by_position[0].evaluated < FULL.rounds(1) * 4
 
 
 def test_depths_that_take_turns_write_what_plain_decoding_writes(model: LoadedModel) -> None:
@@ -190,13 +190,13 @@ def test_every_cycle_begins_one_depth_further_on() -> None:
 
 def test_the_first_round_of_a_block_is_not_timed_but_its_drafts_count() -> None:
     turns = Turns((1, 2))
-    firsts = {0, 1 + PLAIN_ROUNDS, 2 + PLAIN_ROUNDS + DRAFT_ROUNDS}
+    firsts = {0, FULL.rounds(0), FULL.rounds(0) + FULL.rounds(1)}
     Replay(turns).reply(len(CYCLE), lambda depth, index: 1000.0 if index in firsts else 10.0 + depth)
     found = turns.evidence("code", 5)
     assert found is not None
     assert found.plain_ms.high == 10.0
     assert [depth.round_ms.high for depth in found.depths] == [11.0, 12.0]
-    assert found.depths[0].by_position == (PositionCount(1 + DRAFT_ROUNDS, 1 + DRAFT_ROUNDS),)
+    assert found.depths[0].by_position == (PositionCount(FULL.rounds(1), FULL.rounds(1)),)
 
 
 def test_a_reply_that_ends_in_mid_block_costs_one_round_and_no_more() -> None:
@@ -222,7 +222,7 @@ def test_tokens_per_round_come_from_what_all_depths_counted() -> None:
 
 def test_a_depth_that_had_no_turn_leaves_no_evidence() -> None:
     turns = Turns((1, 2))
-    Replay(turns).reply(len(CYCLE) - DRAFT_ROUNDS, lambda depth, index: 1.0)
+    Replay(turns).reply(len(CYCLE) - FULL.drafting, lambda depth, index: 1.0)
     assert turns.evidence("code", 5) is None
 
 
