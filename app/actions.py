@@ -85,6 +85,7 @@ MENUS: dict[str, tuple[Entry | None, ...]] = {
         Entry("write_versions", "Write Three Versions", ("Ctrl+Shift+R",)),
         Entry("continue", "Continue Reply"),
         SEPARATOR,
+        Entry("attach", "Attach Files…", ("Ctrl+Shift+A",)),
         Entry("copy_reply", "Copy Last Reply", ("Ctrl+Shift+C",)),
         Entry("edit_last", "Edit Last Message"),
         SEPARATOR,

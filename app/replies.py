@@ -64,7 +64,7 @@ class Replies(QObject):
     turns_changed = Signal(object)  # Chat: turns were added, replaced or taken away
     text_added = Signal(object, object, str)  # Chat, Answer, text
     answer_ended = Signal(object, object)  # Chat, Answer
-    question_returned = Signal(object, str)  # Chat, text: nothing was written, the question goes back
+    question_returned = Signal(object)  # Chat: nothing was written, the question is a draft again
     speed_changed = Signal()  # new numbers in the model's `speed`
     model_wanted = Signal(object)  # Chat: a reply waits in it for a model, and none is being loaded
     ended = Signal()  # one has ended, whatever came of it; after everything else that is said of its end
@@ -324,5 +324,8 @@ class Replies(QObject):
         self._shelf.store.forget(answer, turn)
         chat.draft = f"{turn.question}\n{chat.draft}" if chat.draft.strip() else turn.question
         self._shelf.store.keep_soon(chat)
+        if turn.files:
+            chat.draft_files = tuple(dict.fromkeys((*turn.files, *chat.draft_files)))
+            self._shelf.store.keep_waiting(chat)
         self.turns_changed.emit(chat)
-        self.question_returned.emit(chat, turn.question)
+        self.question_returned.emit(chat)

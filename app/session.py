@@ -6,18 +6,22 @@ that are being written. They never reach past it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 
 from PySide6.QtCore import QObject, Signal
 
+from app.attaching import Attaching
 from app.bridge import Bridge, State
-from app.chats.chat import Answer, Chat, Removal, Turn
+from app.chats.chat import Answer, Chat, Draft, Removal, Turn
+from app.chats.files import TextFile
 from app.chats.store import Store
+from app.counts import TokenCounts
 from app.idle import IdleModel
 from app.jobs import Jobs
 from app.model import ModelInUse
+from app.queued import Queue
 from app.replies import Replies, Writing
 from app.rounds import write_rounds
 from app.settings import Preset, Settings
@@ -54,6 +58,8 @@ class Session(QObject):
         self.model = ModelInUse(bridge, settings, self)
         self.replies = Replies(bridge, self.model, self.shelf, self)
         self.jobs = Jobs(bridge, self.model, lambda: self.replies.busy, self)
+        self.counts = TokenCounts(bridge, self.model, self)
+        self.attaching = Attaching(self)
         self._removed: list[Callable[[], None]] = []
         self.current = self._first_shown()
         bridge.look_at(self.current.id)
@@ -68,12 +74,14 @@ class Session(QObject):
         self.replies.model_wanted.connect(self._on_model_wanted)
         self.replies.answer_ended.connect(self._on_answer_ended)
         self.replies.ended.connect(self._on_reply_ended)
+        self.queue = Queue(self.shelf.store, self.replies, self._ask, self)  # after it: another model comes first
         self.idle = IdleModel(self.model, lambda: self.replies.busy or self.jobs.running is not None, self)
         self.state_changed.connect(self.idle.begin)
         self.jobs.changed.connect(self.idle.begin)
         settings.listen(self._on_setting)
         self.shelf.changed.connect(self.chats_changed)
         self.shelf.told.connect(self.notice)
+        self.attaching.refused.connect(self.notice)
 
     @property
     def writing(self) -> Writing | None:
@@ -97,12 +105,16 @@ class Session(QObject):
         return self.shelf.chats
 
     def _first_shown(self) -> Chat:
-        """The chat in which the last run broke off in mid reply, else one in which nothing was asked yet."""
-        broken = next((chat for chat in self.chats if chat.id == self.shelf.store.interrupted), None)
-        if broken is None:
+        """The chat in which the last run broke off in mid reply, else the last one if something waits in it to be sent,
+        else one in which nothing was asked yet."""
+        left = next((chat for chat in self.chats if chat.id == self.shelf.store.interrupted), None)
+        if left is None:
+            latest = max(self.chats, key=lambda chat: chat.used, default=None)
+            left = latest if latest is not None and latest.has_draft else None
+        if left is None:
             return self.shelf.empty()
-        self.shelf.open(broken)
-        return broken
+        self.shelf.open(left)
+        return left
 
     def new_chat(self) -> None:
         """Show an empty chat: the one that is there already, else a new one."""
@@ -141,7 +153,7 @@ class Session(QObject):
         self.bridge.forget(chat.id)
         if chat is self.current:
             self.show_chat(self.chats[0] if self.chats else self.shelf.empty())
-        if not chat.is_empty or chat.draft.strip():
+        if not chat.is_empty or chat.has_draft:
             self._can_undo(f"“{chat.title}” was deleted.", lambda: self._put_back_chat(chat))
 
     def _put_back_chat(self, chat: Chat) -> None:
@@ -169,6 +181,12 @@ class Session(QObject):
         if text != self.current.draft:
             self.current.draft = text
             self.shelf.store.keep_soon(self.current)
+
+    def keep_draft_files(self, chat: Chat, files: tuple[TextFile, ...]) -> None:
+        """What is attached to the message that is being written in a chat."""
+        if files != chat.draft_files:
+            chat.draft_files = files
+            self.shelf.store.keep_waiting(chat)
 
     def set_instructions(self, text: str) -> None:
         """What the model is told before the conversation that is shown."""
@@ -302,16 +320,25 @@ class Session(QObject):
 
     # ------------------------------------------------------------ replies
 
-    def send(self, question: str, replaces: Turn | None = None) -> bool:
-        """Ask in the chat that is shown. False, with a notice, where that is not possible now.
+    def send(self, question: str, replaces: Turn | None = None, files: Iterable[TextFile] = ()) -> bool:
+        """Ask in the chat that is shown. While a reply is being written in it the message waits for its end. False
+        where that is not possible now, with a notice.
 
         With `replaces` the question becomes a new version of that turn's, and what followed it stays with the old one.
         """
-        if not question.strip() or self._writes_here():
+        draft, chat = Draft(question.strip("\n"), tuple(files)), self.current
+        if not draft.text.strip() and not draft.files:
             return False
-        chat = self.current
-        self.replies.ask(chat, chat.ask(question.strip("\n"), replaces))
+        if chat.writing and replaces is None:
+            self.queue.add(chat, draft)
+            return True
+        if self._writes_here():
+            return False
+        self._ask(chat, draft, replaces)
         return True
+
+    def _ask(self, chat: Chat, draft: Draft, replaces: Turn | None = None) -> None:
+        self.replies.ask(chat, chat.ask(draft.text, replaces, draft.files))
 
     def regenerate(self, turn: Turn | None = None) -> bool:
         """Ask a question of the chat that is shown once more, the last one unless another is named.

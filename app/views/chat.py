@@ -11,6 +11,8 @@ from PySide6.QtGui import (
     QAccessible,
     QAccessibleAnnouncementEvent,
     QDesktopServices,
+    QDragEnterEvent,
+    QDropEvent,
     QGuiApplication,
     QResizeEvent,
 )
@@ -20,7 +22,8 @@ from app.bridge import State
 from app.chats.chat import Answer, Chat, Turn
 from app.session import Session
 from app.settings import GUIDE
-from app.views.composer import Composer
+from app.views.composer import local_files
+from app.views.desk import Desk
 from app.views.empty import EmptyChat
 from app.views.find import FindBar
 from app.views.message import ReplyView, UserTurn
@@ -92,7 +95,6 @@ class ChatView(QWidget):
         """Whether all turns are to be built, wherever the reader is."""
         self._failures: dict[Chat, ErrorReport] = {}
         self._failure: FailureCard | None = None
-        self._editing: Turn | None = None
         self._notice = self._notice_action = ""
         self._notice_is_hint = False
         self._notice_over = QTimer(self, singleShot=True)
@@ -104,7 +106,8 @@ class ChatView(QWidget):
         self.find = FindBar(self.transcript)
         self.empty = EmptyChat(session, prompts)
         self.status = StatusLine()
-        self.composer = Composer()
+        self.desk = Desk(session)
+        self.composer = self.desk.composer
         self._empty_column = QHBoxLayout()
         self._empty_column.addWidget(self.empty)
         content = QWidget()
@@ -123,7 +126,7 @@ class ChatView(QWidget):
         self._column = QVBoxLayout()
         self._column.setSpacing(0)
         self._column.addWidget(self.status)
-        self._column.addWidget(self.composer)
+        self._column.addWidget(self.desk)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(0)
@@ -140,18 +143,16 @@ class ChatView(QWidget):
         self.find.opened.connect(self._build_whole)
         self.find.closed.connect(self.composer.setFocus)
         self.empty.chosen.connect(lambda prompt: session.send(prompt))
-        self.composer.sent.connect(self._send)
+        self.composer.sent.connect(self._on_sent)
         self.composer.stopped.connect(session.stop)
         self.composer.thinking.chosen.connect(session.model.set_thinking)
         self.composer.edit_wanted.connect(self.edit_last)
-        self.composer.edit_given_up.connect(self._give_up_edit)
-        self.composer.changed.connect(self._keep_draft)
+        self.desk.edit_changed.connect(self.refresh)
         session.replies.turn_added.connect(self._on_turn_added)
         session.replies.text_added.connect(self._on_text)
         session.replies.answer_ended.connect(self._on_answer_ended)
         session.turns_changed.connect(self._on_turns_changed)
         session.current_changed.connect(self._on_current_changed)
-        session.replies.question_returned.connect(self._on_question_returned)
         session.load_failed.connect(self._on_load_failed)
         session.state_changed.connect(self.refresh)
         session.model.changed.connect(self.refresh)
@@ -168,7 +169,7 @@ class ChatView(QWidget):
         self.status.acted.connect(self._act_on_notice)
         self._tell_trouble()
         self._show_chat()
-        self.composer.show_text(session.current.draft)
+        self.setAcceptDrops(True)
         self.refresh()
 
     # ------------------------------------------------------------ the chat that is shown
@@ -202,7 +203,7 @@ class ChatView(QWidget):
 
     def _add_turn(self, turn: Turn) -> None:
         answer = turn.shown
-        question = self.transcript.add_user(turn.question)
+        question = self.transcript.add_user(turn.question, turn.files)
         reply = self.transcript.add_reply() if answer is not None else None
         self._shown.append(self._fill(_Shown(turn, answer, question, reply)))
 
@@ -210,7 +211,7 @@ class ChatView(QWidget):
         """Show one more turn above those that are."""
         self._above -= 1
         turn = self._session.current.turns[self._above]
-        question, reply = self.transcript.add_above(turn.question, with_reply=turn.shown is not None)
+        question, reply = self.transcript.add_above(turn.question, with_reply=turn.shown is not None, files=turn.files)
         self._shown.insert(0, self._fill(_Shown(turn, turn.shown, question, reply)))
         self._refresh_turn(self._shown[0])
 
@@ -348,11 +349,9 @@ class ChatView(QWidget):
         return chat is self._session.current
 
     def _on_current_changed(self) -> None:
-        self._editing = None
         self._show_chat()
         self._show_failure()
-        self.composer.show_text(self._session.current.draft)
-        self.refresh()
+        self.desk.show_draft()
 
     def _on_turns_changed(self, chat: Chat) -> None:
         if self._shows(chat):
@@ -430,23 +429,9 @@ class ChatView(QWidget):
 
     # ------------------------------------------------------------ composer
 
-    def _send(self, text: str) -> None:
-        replaces, self._editing = self._editing, None
-        if not self._session.send(text, replaces):
-            self._editing = replaces
-            return
+    def _on_sent(self) -> None:
         if self._failures.pop(self._session.current, None):  # the next try tells how it ended
             self._show_failure()
-        if replaces is None:
-            self._session.keep_draft("")
-        self.composer.show_text(self._session.current.draft)
-
-    def _keep_draft(self, text: str) -> None:
-        """What is being edited is no draft: the draft comes back after it."""
-        if self._editing is None:
-            self._session.keep_draft(text)
-        elif not text:
-            self._give_up_edit()
 
     def edit_last(self) -> None:
         """Bring the last question back into the composer; sending makes it a new version."""
@@ -457,22 +442,7 @@ class ChatView(QWidget):
     def edit(self, turn: Turn) -> None:
         """Bring a question back into the composer; sending makes it a new version, and what followed stays with the
         old one."""
-        if self._session.writing is not None:
-            return
-        self._editing = turn
-        self.composer.show_text(turn.question)
-        self.composer.setFocus()
-        self.refresh()
-
-    def _give_up_edit(self) -> None:
-        if self._editing is not None:
-            self._editing = None
-            self.composer.show_text(self._session.current.draft)
-            self.refresh()
-
-    def _on_question_returned(self, chat: Chat, question: str) -> None:
-        if self._shows(chat):
-            self.composer.show_text(chat.draft)
+        self.desk.edit(turn)
 
     def regenerate(self) -> None:
         """Ask the last question once more; how the last attempt ended is no longer said."""
@@ -537,8 +507,8 @@ class ChatView(QWidget):
         self._refresh_meter()
         if self._notice:
             self.status.show_status(self._notice, action=self._notice_action)
-        elif self._editing is not None and writing is None:
-            last = not self._shown or self._editing is self._shown[-1].turn
+        elif self.desk.editing is not None and writing is None:
+            last = not self._shown or self.desk.editing is self._shown[-1].turn
             self.status.show_status(f"Editing {'your last' if last else 'an earlier'} message", "esc to cancel")
         else:
             self._refresh_status()
@@ -602,7 +572,16 @@ class ChatView(QWidget):
             limit = min(limit, self._session.model.context_limit)
         self.composer.meter.show_use(self._session.current.used_tokens, limit)
 
-    # ------------------------------------------------------------ layout
+    # ------------------------------------------------------------ Qt's own methods
+
+    def dragEnterEvent(self, event: QDragEnterEvent) -> None:
+        """Files may be dropped anywhere on the conversation."""
+        if local_files(event.mimeData()):
+            event.acceptProposedAction()
+
+    def dropEvent(self, event: QDropEvent) -> None:
+        self.desk.attach(local_files(event.mimeData()))
+        event.acceptProposedAction()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
+
 from PySide6.QtCore import QMimeData, QPointF, QSize, Qt, Signal
 from PySide6.QtGui import (
     QFocusEvent,
@@ -15,9 +18,12 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QSizePolicy, QTextEdit, QVBoxLayout, QWidget
 
 from app import theme
+from app.chats.files import TextFile
 from app.icons import icon
 from app.render.page_text import BETWEEN_WORDS, wrap_mode
-from app.views.controls import Button, Label, explain
+from app.views.attached import FileChips
+from app.views.controls import Button, IconButton, Label, explain
+from app.views.figures import shortened
 
 MOST_LINES = 6
 
@@ -31,6 +37,8 @@ class Input(QTextEdit):
     sent = Signal()
     up_in_empty = Signal()
     escaped = Signal()
+    files_dropped = Signal(object)
+    """list[Path]: files were dropped or pasted."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -94,15 +102,17 @@ class Input(QTextEdit):
         self._fit()
 
     def insertFromMimeData(self, source: QMimeData) -> None:
-        """Paste words alone: no colours, no images, nothing that would have to be fetched."""
-        if source.hasText():
+        """Paste words alone: no colours, no images, nothing that would have to be fetched. Files are attached."""
+        if files := local_files(source):
+            self.files_dropped.emit(files)
+        elif source.hasText():
             text = source.text().replace("\r\n", "\n")
             if wrap_mode(text) != BETWEEN_WORDS:  # else as it is: what is there may need it
                 self.setWordWrapMode(wrap_mode(text))
             self.textCursor().insertText(text)
 
     def canInsertFromMimeData(self, source: QMimeData) -> bool:
-        return source.hasText()
+        return source.hasText() or bool(local_files(source))
 
     def inputMethodEvent(self, event: QInputMethodEvent) -> None:
         self._composing = bool(event.preeditString())
@@ -144,6 +154,13 @@ class Input(QTextEdit):
     def focusOutEvent(self, event: QFocusEvent) -> None:
         self._composing = False
         super().focusOutEvent(event)
+
+
+def local_files(data: QMimeData) -> list[Path]:
+    """The files that are dragged or were copied; none where they are only what a piece of a web page came with."""
+    if data.hasHtml() or not all(url.isLocalFile() for url in data.urls()):
+        return []
+    return [Path(url.toLocalFile()) for url in data.urls()]
 
 
 class ContextMeter(QWidget):
@@ -189,15 +206,6 @@ class ContextMeter(QWidget):
         painter.drawRoundedRect(0, y, max(round(56 * self._share), 4), 4, 2, 2)
 
 
-def shortened(tokens: int) -> str:
-    """620 -> "620", 6200 -> "6.2k", 32768 -> "32k"."""
-    if tokens < 1000:
-        return str(tokens)
-    if tokens < 10_000:
-        return f"{tokens / 1000:.1f}k"
-    return f"{tokens // 1024}k" if tokens % 1024 == 0 else f"{tokens / 1000:.0f}k"
-
-
 class ThinkingToggle(Button):
     """Whether the model is to think before it answers. Seen only where the model can do both."""
 
@@ -241,11 +249,18 @@ class Composer(QFrame):
     """Up was pressed in the empty field."""
     edit_given_up = Signal()
     changed = Signal(str)
+    files_dropped = Signal(object)
+    """list[Path]"""
+    attach_wanted = Signal()
 
     def __init__(self) -> None:
         super().__init__()
         self.setProperty("kind", "composer")
+        self._queues = False
+        """Whether what is sent waits for the reply that is being written."""
+        self.chips = FileChips()
         self.input = Input()
+        self.attach_button = IconButton("attach", "Attach files")
         self.thinking = ThinkingToggle()
         self.meter = ContextMeter()
         self.send = Button("Send", "fill")
@@ -254,6 +269,7 @@ class Composer(QFrame):
             button.setIconSize(QSize(14, 14))
         bottom = QHBoxLayout()
         bottom.setSpacing(12)
+        bottom.addWidget(self.attach_button)
         bottom.addWidget(self.thinking)
         bottom.addStretch(1)
         bottom.addWidget(self.meter)
@@ -262,9 +278,12 @@ class Composer(QFrame):
         layout = QVBoxLayout(self)
         layout.setContentsMargins(16, 11, 11, 11)
         layout.setSpacing(8)
+        layout.addWidget(self.chips)
         layout.addWidget(self.input)
         layout.addLayout(bottom)
         self.setFocusProxy(self.input)
+        self.input.files_dropped.connect(self.files_dropped)
+        self.attach_button.clicked.connect(self.attach_wanted)
         self.input.sent.connect(self._send)
         self.input.up_in_empty.connect(self.edit_wanted)
         self.input.escaped.connect(self.edit_given_up)
@@ -294,24 +313,40 @@ class Composer(QFrame):
     def show_placeholder(self, words: str) -> None:
         self.input.show_placeholder(words)
 
+    def show_files(self, files: Sequence[tuple[TextFile, int | None]]) -> None:
+        """Show what goes along with the message: pairs of a file and its tokens, None while those are not known."""
+        self.chips.show_files(files)
+        self._offer()
+
     def show_stop(self, stopping_possible: bool, *, stopping: bool = False) -> None:
-        """Stop in the place of Send, or Send."""
+        """Stop in the place of Send, or Send. What is written meanwhile can be queued beside Stop."""
         focused = self.send.hasFocus() or self.stop.hasFocus()
         self.stop.setVisible(stopping_possible)
         self.stop.setEnabled(not stopping)
-        self.send.setVisible(not stopping_possible)
-        if focused:  # the button under the focus went away
+        self._queues = stopping_possible
+        self._offer()
+        if focused and not (self.send.hasFocus() or self.stop.hasFocus()):  # the button under the focus went away
             self.input.setFocus()
 
-    def _send(self) -> None:
-        text = self.text
-        if text.strip():
-            self.sent.emit(text)
+    def _can_send(self, text: str) -> bool:
+        return bool(self.chips.chips) or (not text.isspace() and bool(text))
 
-    def _on_text(self) -> None:
-        text = self.text
-        can_send = bool(text.strip())
+    def _offer(self, text: str | None = None) -> None:
+        """Send, Queue beside Stop, or neither. `text` is what stands in the field, where that is at hand."""
+        can_send = self._can_send(self.text if text is None else text)
+        self.send.setText("Queue" if self._queues else "Send")
+        self.send.setToolTip("Is sent when the reply ends" if self._queues else "")
+        self.send.setVisible(can_send or not self._queues)
         if can_send != self.send.isEnabled():
             self.send.setEnabled(can_send)
             self._tint()
+
+    def _send(self) -> None:
+        text = self.text
+        if self._can_send(text):
+            self.sent.emit(text)
+
+    def _on_text(self) -> None:
+        text = self.text  # taken once: it may be a megabyte
+        self._offer(text)
         self.changed.emit(text)

@@ -86,5 +86,14 @@ def day(written: str, today: date | None = None) -> str:
     return f"{then.day} {then:%b}" if then.year == now.year else f"{then.day} {then:%b %Y}"
 
 
+def shortened(tokens: int) -> str:
+    """620 -> "620", 6200 -> "6.2k", 32768 -> "32k"."""
+    if tokens < 1000:
+        return str(tokens)
+    if tokens < 10_000:
+        return f"{tokens / 1000:.1f}k"
+    return f"{tokens // 1024}k" if tokens % 1024 == 0 else f"{tokens / 1000:.0f}k"
+
+
 def _short(value: float) -> str:
     return f"{value:.1f}" if value < 10 else f"{value:.0f}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil, inf
 from time import monotonic, perf_counter
@@ -20,11 +21,13 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QTextEdit, QVBoxLayout, QWidget
 
 from app import theme
+from app.chats.files import TextFile
 from app.render.buttons import QuietButton
 from app.render.code import CodeCard
 from app.render.page_text import PageText, wrap_mode
 from app.render.prose import ProseView
 from app.render.segments import Call, Code, GrowingText, Prose, Segment
+from app.views.attached import FileCard
 from app.views.call import CallView
 from app.views.figures import details, figures
 from app.views.footer import ReplyFooter
@@ -68,6 +71,7 @@ class _Turn(QWidget):
 
 class UserTurn(_Turn):
     """What the user wrote, letter for letter, in a bubble at the right; beside it, under the pointer, edit and delete.
+    Files that go along stand above it, folded.
 
     The switch between versions is always seen where there are some.
     """
@@ -77,11 +81,13 @@ class UserTurn(_Turn):
     version_chosen = Signal(int)
     """The index of the version that a person wants."""
 
-    def __init__(self, text: str, parent: QWidget | None = None) -> None:
+    def __init__(self, text: str, files: Sequence[TextFile] = (), parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.setMinimumWidth(1)  # what stands in it adapts, and must not keep the window wide
+        self.files = [FileCard(file) for file in files]
         self.bubble = _Bubble(text)
+        self.bubble.setVisible(bool(text.strip()) or not files)
         self.bubble.installEventFilter(self)
         self.versions: VersionSwitch | None = None
         self.edit_button: QuietButton | None = None
@@ -95,14 +101,24 @@ class UserTurn(_Turn):
         self._across.addStretch(1)
         self._across.addLayout(self._beside)
         self._across.setAlignment(self._beside, Qt.AlignmentFlag.AlignBottom)
-        self._across.addWidget(self.bubble)
+        if self.files:
+            column = QVBoxLayout()
+            column.setSpacing(8)
+            for card in self.files:
+                card.line.toggled.connect(self._fit)
+                column.addWidget(card, alignment=Qt.AlignmentFlag.AlignRight)
+            column.addWidget(self.bubble, alignment=Qt.AlignmentFlag.AlignRight)
+            self._across.addLayout(column)
+        else:
+            self._across.addWidget(self.bubble)
 
     def text(self) -> str:
         return self.bubble.written
 
     def texts(self) -> list[PageText]:
         """What can be selected and searched, in the order of reading."""
-        return [self.bubble]
+        opened = [card.card.text for card in self.files if card.card is not None]
+        return [*opened, *([] if self.bubble.isHidden() else [self.bubble])]
 
     def show_version(self, index: int, count: int) -> None:
         """Say that version `index` (from 0) of `count` is shown; there is a switch where there are several."""
@@ -136,6 +152,8 @@ class UserTurn(_Turn):
     def restyle(self) -> None:
         """Take the colours and the text size of the current theme."""
         self.bubble.restyle()
+        for card in self.files:
+            card.restyle()
         self._fit()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
@@ -147,7 +165,10 @@ class UserTurn(_Turn):
         beside = BUTTONS_WIDTH + BESIDE_BUBBLE
         if self.versions is not None:
             beside += self.versions.sizeHint().width() + BESIDE_BUBBLE
-        self.bubble.fit(max(1, min(BUBBLE_WIDTH, self.width() - beside)))
+        widest = max(1, min(BUBBLE_WIDTH, self.width() - beside))
+        self.bubble.fit(widest)
+        for card in self.files:
+            card.setFixedWidth(widest if card.open else min(widest, card.line.sizeHint().width()))
 
     def enterEvent(self, event: QEnterEvent) -> None:
         self.reveal(True)
@@ -167,7 +188,8 @@ class UserTurn(_Turn):
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         painter.setPen(Qt.PenStyle.NoPen)
         painter.setBrush(theme.current().colour("bubble"))
-        painter.drawRoundedRect(self.bubble.geometry(), BUBBLE_RADIUS, BUBBLE_RADIUS)
+        if not self.bubble.isHidden():
+            painter.drawRoundedRect(self.bubble.geometry(), BUBBLE_RADIUS, BUBBLE_RADIUS)
 
 
 class _Bubble(PageText, QTextEdit):

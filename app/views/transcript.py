@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from time import perf_counter
 
 import shiboken6
@@ -12,6 +12,7 @@ from PySide6.QtGui import QKeyEvent, QKeySequence, QResizeEvent
 from PySide6.QtWidgets import QFrame, QScrollArea, QVBoxLayout, QWidget
 
 from app import theme
+from app.chats.files import TextFile
 from app.render import highlight, maths
 from app.render.buttons import RoundButton
 from app.render.page_text import PageText
@@ -99,11 +100,11 @@ class Transcript(QScrollArea):
 
     # -------------------------------------------------------------- turns
 
-    def add_user(self, text: str) -> UserTurn:
+    def add_user(self, text: str, files: Sequence[TextFile] = ()) -> UserTurn:
         """Add what the user wrote, and go to it."""
         highlight.warm_up()
         maths.warm_up()
-        turn = UserTurn(text)
+        turn = UserTurn(text, files)
         self._add(turn)
         self.jump_to_end()
         return turn
@@ -114,9 +115,11 @@ class Transcript(QScrollArea):
         self._add(reply)
         return reply
 
-    def add_above(self, text: str, with_reply: bool) -> tuple[UserTurn, ReplyView | None]:
+    def add_above(
+        self, text: str, with_reply: bool, files: Sequence[TextFile] = ()
+    ) -> tuple[UserTurn, ReplyView | None]:
         """Add what was asked before everything that is here, and room for its reply; the reader is not disturbed."""
-        question, reply = UserTurn(text), self._new_reply() if with_reply else None
+        question, reply = UserTurn(text, files), self._new_reply() if with_reply else None
         for turn in (reply, question):
             if turn is not None:
                 self._turns.insert(0, turn)

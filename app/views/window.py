@@ -129,6 +129,7 @@ class Window(QMainWindow):
             "regenerate": chat.regenerate,
             "write_versions": chat.write_versions,
             "continue": session.continue_reply,
+            "attach": chat.desk.choose_files,
             "copy_reply": chat.copy_last_reply,
             "edit_last": chat.edit_last,
             "rename_chat": self.rename_chat,

@@ -28,6 +28,7 @@ from engine.types import Loaded, Mode, Snapshot
 from tests.app.scripted_worker import ScriptedWorker, model_info
 from tests.app.settings_screenshots import take_settings
 from tests.app.speed_screenshots import take_tabs
+from tests.app.writing_screenshots import take_writing
 
 FIRST = "Yes. Plain text works best: one file per letter, with the date in its name."
 LONG = """The file is small enough for one pass: lower-case it, keep letters and apostrophes, drop the small words, \
@@ -235,6 +236,7 @@ def main(folder: Path) -> None:
         for number in range(12):
             studio.ask(f"And letter {number + 1}?", FIRST, "mtp", 61.0)
         studio.take("long")
+        take_writing(studio)
         studio.window.close()
         take_tabs(appearance, folder)
         take_settings(appearance, folder)

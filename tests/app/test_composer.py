@@ -7,7 +7,8 @@ from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from app import theme
-from app.views.composer import MOST_LINES, Composer, shortened
+from app.views.composer import MOST_LINES, Composer
+from app.views.figures import shortened
 from tests.app.house import House
 
 

@@ -398,6 +398,38 @@ def test_sp01_killed_in_mid_reply_the_app_comes_back_to_it_and_continues(
 # ---------------------------------------------------------------- what became of the chats is told
 
 
+def test_quit_before_the_first_word_the_app_comes_back_to_the_question(shelf: Shelf) -> None:
+    house = shelf.open()
+    house.exchange("first", "Yes.")
+    house.send("second")
+    house.window.close()  # in mid reading
+    house = shelf.open()
+    assert (house.questions, house.draft) == (["first"], "second")
+    house.window.chat.composer.show_text("")
+    house = shelf.open()
+    assert (house.questions, house.draft) == ([], ""), "nothing waits to be sent: a new chat"
+
+
+def test_what_was_queued_outlives_the_app_and_waits_for_a_person(shelf: Shelf) -> None:
+    house = shelf.open()
+    house.send("first")
+    house.worker.begin()
+    house.worker.write("Yes")
+    house.tick()
+    house.send("second")
+    house = shelf.open()
+    (line,) = house.window.chat.desk.queue.lines
+    assert line.words.accessibleName() == "second"
+    assert house.worker.requests == []
+    click(house, line.send_button)
+    assert house.questions == ["first", "second"]
+    house.worker.reply("x")
+    house.tick()
+    house.exchange("third", "Fine.")
+    house = shelf.open()
+    assert house.window.chat.desk.queue.lines == []
+
+
 def test_a_damaged_file_is_told_in_a_card_and_the_app_goes_on(qtbot: QtBot, tmp_path: Path) -> None:
     (tmp_path / "chats.db").write_bytes(b"no database " * 500)
     house = House(qtbot, store=Store(tmp_path / "chats.db"))

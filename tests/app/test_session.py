@@ -44,7 +44,7 @@ class Desk:
         self.returned: list[str] = []
         self.session.notice.connect(self.notices.append)
         self.session.hint.connect(self.notices.append)
-        self.session.replies.question_returned.connect(lambda _, text: self.returned.append(text))
+        self.session.replies.question_returned.connect(lambda chat: self.returned.append(chat.draft))
 
     def _make(self) -> ScriptedWorker:
         self.workers.append(ScriptedWorker())
@@ -242,7 +242,7 @@ def test_a_reply_starts_beside_one_that_is_being_written_in_another_chat(desk: D
 
 def test_in_a_chat_in_which_a_reply_is_being_written_nothing_else_is_asked(desk: Desk) -> None:
     _, b = two_chats(desk)
-    assert not desk.session.send("more")
+    assert not desk.session.send("better", b.turns[0])
     assert not desk.session.regenerate()
     assert not desk.session.write_versions()
     assert desk.notices == ["This reply is still being written. Press Esc to stop it."] * 3

@@ -1,0 +1,151 @@
+"""Where messages are written: those that wait, and the composer with what is in it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from PySide6.QtCore import QStandardPaths, Signal
+from PySide6.QtWidgets import QFileDialog, QVBoxLayout, QWidget
+
+from app.chats.chat import Chat, Turn
+from app.chats.files import TextFile
+from app.session import Session
+from app.views.composer import Composer
+from app.views.queue import QueueView
+
+
+class Desk(QWidget):
+    """The composer holds the draft of the chat that is shown, or a question that is being edited.
+
+    What is being edited is no draft: the draft comes back after it.
+    """
+
+    edit_changed = Signal()  # another question is edited, or none
+
+    def __init__(self, session: Session) -> None:
+        super().__init__()
+        self._session = session
+        self.editing: Turn | None = None
+        """The question that is edited; sending makes it a new version, and what followed stays with the old one."""
+        self._edited_files: tuple[TextFile, ...] = ()
+        self.queue = QueueView()
+        self.composer = composer = Composer()
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(0)
+        column.addWidget(self.queue)
+        column.addWidget(composer)
+        composer.sent.connect(self._send)
+        composer.edit_given_up.connect(self.give_up_edit)
+        composer.changed.connect(self._keep_draft)
+        composer.files_dropped.connect(self.attach)
+        composer.attach_wanted.connect(self.choose_files)
+        composer.chips.removed.connect(self._remove_file)
+        session.attaching.read.connect(self._on_files_read)
+        session.counts.changed.connect(self._show_files)
+        session.replies.question_returned.connect(self._on_question_returned)
+        session.replies.changed.connect(self._show_queue)
+        session.queue.changed.connect(self._show_queue)
+        self.queue.edit_wanted.connect(self._edit_queued)
+        self.queue.removal_wanted.connect(lambda index: session.queue.take(session.current, index))
+        self.queue.sending_wanted.connect(lambda: session.queue.send_next(session.current))
+        self.show_draft()
+
+    def show_draft(self) -> None:
+        """Show what was written and not sent in the chat that is shown."""
+        self.editing, self._edited_files = None, ()
+        self.composer.show_text(self._session.current.draft)
+        self._show_files()
+        self._show_queue()
+        self.edit_changed.emit()
+
+    # ------------------------------------------------------------ sending
+
+    def _send(self, text: str) -> None:
+        replaces, files = self.editing, self.files
+        if not self._session.send(text, replaces, files):
+            return
+        if replaces is None:
+            self._session.keep_draft("")
+            self._session.keep_draft_files(self._session.current, ())
+        self.show_draft()
+
+    def _keep_draft(self, text: str) -> None:
+        if self.editing is None:
+            self._session.keep_draft(text)
+        elif not text and not self.files:
+            self.give_up_edit()
+
+    def _on_question_returned(self, chat: Chat) -> None:
+        if chat is self._session.current and self.editing is None:
+            self.show_draft()
+
+    # ------------------------------------------------------------ editing
+
+    def edit(self, turn: Turn) -> None:
+        """Bring a question back into the composer."""
+        if self._session.writing is not None:
+            return
+        self.editing, self._edited_files = turn, turn.files
+        self.composer.show_text(turn.question)
+        self._show_files()
+        self.composer.setFocus()
+        self.edit_changed.emit()
+
+    def give_up_edit(self) -> None:
+        if self.editing is not None:
+            self.show_draft()
+
+    def _edit_queued(self, index: int) -> None:
+        """Bring a message that waits back into the composer, before what was typed since."""
+        chat = self._session.current
+        draft = self._session.queue.take(chat, index)
+        typed = chat.draft
+        self._session.keep_draft(f"{draft.text}\n{typed}" if typed.strip() else draft.text)
+        self._session.keep_draft_files(chat, (*draft.files, *chat.draft_files))
+        self.show_draft()
+        self.composer.setFocus()
+
+    def _show_queue(self) -> None:
+        chat = self._session.current
+        self.queue.show_queue(chat.queued, not chat.writing)
+
+    # ------------------------------------------------------------ files
+
+    @property
+    def files(self) -> tuple[TextFile, ...]:
+        """What goes along with the message that is being written."""
+        return self._session.current.draft_files if self.editing is None else self._edited_files
+
+    def choose_files(self) -> None:
+        """Ask for files and attach them."""
+        folder = QStandardPaths.writableLocation(QStandardPaths.StandardLocation.DocumentsLocation)
+        paths, _ = QFileDialog.getOpenFileNames(self, "Attach Files", folder)
+        if paths:
+            self.attach([Path(path) for path in paths])
+
+    def attach(self, paths: Sequence[Path]) -> None:
+        """Attach files to the message that is being written; they are read meanwhile."""
+        self._session.attaching.attach(paths, (self._session.current, self.editing))
+        self.composer.setFocus()
+
+    def _on_files_read(self, to: tuple[Chat, Turn | None], files: tuple[TextFile, ...]) -> None:
+        chat, turn = to
+        if turn is not None and turn is self.editing:
+            self._edited_files = tuple(dict.fromkeys((*self._edited_files, *files)))
+        else:
+            self._session.keep_draft_files(chat, tuple(dict.fromkeys((*chat.draft_files, *files))))
+        self._show_files()
+
+    def _remove_file(self, index: int) -> None:
+        rest = tuple(file for at, file in enumerate(self.files) if at != index)
+        if self.editing is None:
+            self._session.keep_draft_files(self._session.current, rest)
+        else:
+            self._edited_files = rest
+        self._show_files()
+        self.composer.setFocus()
+
+    def _show_files(self) -> None:
+        self.composer.show_files([(file, self._session.counts.of(file.block)) for file in self.files])

@@ -1,0 +1,52 @@
+"""Pictures of what a person writes: attached files, messages that wait, an edited message."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from app.chats.files import TextFile
+from app.views.attached import FileCard
+
+if TYPE_CHECKING:
+    from tests.app.screenshots import Studio
+
+SCRIPT = '''"""Count the words of a folder of letters."""
+
+from collections import Counter
+from pathlib import Path
+
+def words(folder: Path) -> Counter[str]:
+    return Counter(word for file in folder.glob("*.txt") for word in file.read_text().lower().split())
+'''
+LETTERS = TextFile("letters-1931.txt", "Dear Ann, the harbour is frozen and no ship has come. " * 230)
+
+
+def take_writing(studio: Studio) -> None:
+    """Pictures of the composer in its states; the chat that is shown is left behind."""
+    session, window, desk = studio.session, studio.window, studio.window.chat.desk
+    session.new_chat()
+    session.keep_draft_files(session.current, (TextFile("count.py", SCRIPT),))
+    desk.show_draft()
+    session.send("What does it count?", None, desk.files)
+    session.keep_draft_files(session.current, ())
+    text = "It counts how often each word stands in the letters of a folder, whatever its case."
+    studio.worker.finish(text, studio.write(text, "mtp", 61.0), mode="mtp")
+    studio.bridge.tick()
+    window.findChildren(FileCard)[-1].line.click()
+    session.keep_draft_files(session.current, (TextFile("count.py", SCRIPT), LETTERS, TextFile("notes.md", "- ice\n")))
+    desk.show_draft()
+    desk.composer.show_text("Which of them would it miss, and why?")
+    studio.worker.count_words()
+    studio.take("attached")
+    session.send("Which of them would it miss?")
+    studio.write("It would miss none, but", "mtp", 61.0)
+    session.send("And does it tell “Ice” from “ice”?")
+    session.send("Then write a test for it, please", None, (TextFile("count.py", SCRIPT),))
+    desk.composer.show_text("Also")
+    studio.take("queued")
+    session.stop()
+    studio.worker.finish("It would miss none, but", studio.worker.stats(9), reason="cancelled")
+    studio.bridge.tick()
+    window.chat.edit(session.current.turns[0])
+    studio.take("editing")
+    desk.give_up_edit()
