@@ -25,8 +25,12 @@ from typing import Any
 from engine import device
 from engine.errors import EngineError
 
-OPENBLAS = Path("/usr/lib/x86_64-linux-gnu/openblas-pthread/libopenblas.so.0")
+OPENBLAS = Path(f"/usr/lib/{platform.machine()}-linux-gnu/openblas-pthread/libopenblas.so.0")
 """Where Debian's libopenblas0-pthread puts it."""
+NO_OPENBLAS = (
+    "Only one of two regimes is benched, since OpenBLAS is not here. On Debian and Ubuntu it is installed with: "
+    "sudo apt install libopenblas0-pthread"
+)
 
 PACKAGES = ("foreword", "mlx", "mlx-lm")
 
@@ -71,10 +75,13 @@ METAL = Regime(
 
 
 def regimes() -> list[Regime]:
-    """Those that this machine has."""
+    """Those that this machine has. Says so where one could be installed."""
     if platform.system() == "Darwin":
         return [METAL]
-    return [COMPUTE_BOUND, *([BANDWIDTH_BOUND] if OPENBLAS.exists() else [])]
+    if not OPENBLAS.exists():
+        print(NO_OPENBLAS, file=sys.stderr)
+        return [COMPUTE_BOUND]
+    return [COMPUTE_BOUND, BANDWIDTH_BOUND]
 
 
 def machine() -> dict[str, str]:
@@ -99,7 +106,7 @@ def bench_case(subject: str, options: Mapping[str, Any], json_file: Path | None)
     _clear()
     if json_file is not None:
         json_file.write_text(json.dumps(asdict(result), indent=1))
-    return case_section(result)
+    return case_section(result, in_terminal=sys.stdout.isatty())
 
 
 def bench_edition(page_file: Path) -> str:

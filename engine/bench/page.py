@@ -1,7 +1,9 @@
-"""The outcome of a bench in Markdown: a table for each case, and bars that can be read in a terminal too."""
+"""The outcome of a bench in Markdown: a table for each case, and a chart: drawn, or of characters for a terminal."""
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Iterable, Sequence
 
 from engine.bench.case import ArmResult, CaseResult, Spread
@@ -20,12 +22,12 @@ cycle. Figures are medians over cycles, in brackets the quarter points: half of 
 - **host**: processor time that Python takes for a round, mostly to build graphs, hidden behind the device or not, and
   how many times a plain round's that is.
 - **beyond plain**: verify rows beyond the first and head calls, as a share of all forwards.
-- In the bars `│` is plain decoding and `◆` the ideal.
+- In the charts the bars are × plain, and the line is the ideal.
 """
 
 
-def case_section(result: CaseResult) -> str:
-    """One case as Markdown."""
+def case_section(result: CaseResult, *, in_terminal: bool = False) -> str:
+    """One case as Markdown. Its chart is a Mermaid diagram, which GitHub draws, or `in_terminal` one of characters."""
     case, costs = result.case, result.costs
     rows = ", ".join(f"{part.device_ms / costs.plain_ms:.2f}" for part in costs.rows[1:])
     parts = [f"A plain step keeps the device busy for {costs.plain_ms:.2f} ms; its graph takes the host "]
@@ -44,9 +46,7 @@ def case_section(result: CaseResult) -> str:
                 ("", "tok/s", "× plain", "tokens/round", "accepted", "ideal", "reached", "host", "beyond plain"),
                 [_row(arm, result.arms[0].host_ms) for arm in result.arms],
             ),
-            "```",
-            bars(result.arms),
-            "```",
+            f"```\n{bars(result.arms)}\n```" if in_terminal else f"```mermaid\n{chart(result.arms)}\n```",
             *_differences(result.arms),
             *_prefill(result),
         ]
@@ -100,8 +100,25 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
 
 
+def chart(arms: Sequence[ArmResult]) -> str:
+    """The speed-up of each of the engine's arms as a bar, and their ideals as a line, as Mermaid's XY chart. Rounds
+    without drafts are plain decoding, whose ideal is 1."""
+    own = [arm for arm in arms if arm.tokens_per_round is not None]
+    ideals = [1.0 if arm.ideal is None else arm.ideal for arm in own]
+    top = math.ceil(2 * max([arm.speedup.median for arm in own] + ideals)) / 2
+    return "\n".join(
+        [
+            "xychart-beta",
+            f"    x-axis [{', '.join(json.dumps(arm.name) for arm in own)}]",
+            f'    y-axis "× plain" 0 --> {top}',
+            f"    bar [{', '.join(f'{arm.speedup.median:.2f}' for arm in own)}]",
+            f"    line [{', '.join(f'{ideal:.2f}' for ideal in ideals)}]",
+        ]
+    )
+
+
 def bars(arms: Sequence[ArmResult]) -> str:
-    """The speed-up of each arm as a bar, with marks for plain decoding and for the ideal."""
+    """The speed-up of each arm as a bar of characters, with marks for plain decoding (│) and for the ideal (◆)."""
     longest = max([arm.speedup.median for arm in arms] + [arm.ideal or 0.0 for arm in arms])
     width = max(len(arm.name) for arm in arms)
     lines = []

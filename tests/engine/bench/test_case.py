@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from engine.bench.arms import Arm, Written
-from engine.bench.case import Case, CaseResult, Spread, arm_result, in_turn, run, spread
+from engine.bench.case import ArmResult, Case, CaseResult, Spread, arm_result, in_turn, run, spread
 from engine.bench.constructed import build
 from engine.bench.costs import Part, StepCosts
-from engine.bench.page import case_section
+from engine.bench.page import case_section, chart
 from engine.decode.verify import first_difference
 from engine.types import PositionCount, RoundStats
 
@@ -54,8 +55,24 @@ def test_the_section_names_every_arm_and_fits_its_bars(result: CaseResult) -> No
     section = case_section(result)
     for arm in result.arms:
         assert f"| {arm.name} | {arm.tokens_per_second.median:.1f} |" in section
-    (_, bars, _) = section.split("```")
+    in_terminal = case_section(result, in_terminal=True)
+    (_, bars, _) = in_terminal.split("```")
     assert max(map(len, bars.splitlines())) <= 60
+
+
+def test_the_chart_shows_the_speed_up_of_each_depth_and_its_ideal_beside_it() -> None:
+    plain, one, three, auto = (
+        ArmResult(name, Spread(9, 9, 9), Spread(times, times, times), 1.8, (), ideal, None, None, None, None)
+        for name, times, ideal in (("plain", 1.0, None), ("K = 1", 1.4, 1.45), ("K = 3", 2.04, 2.2), ("Auto", 2.0, 2.1))
+    )
+    other = replace(plain, name="mlx-lm", tokens_per_round=None)
+    assert chart([plain, one, three, auto, other]).splitlines() == [
+        "xychart-beta",
+        '    x-axis ["plain", "K = 1", "K = 3", "Auto"]',
+        '    y-axis "× plain" 0 --> 2.5',
+        "    bar [1.00, 1.40, 2.04, 2.00]",
+        "    line [1.00, 1.45, 2.20, 2.10]",
+    ]
 
 
 def test_without_mlx_lm_and_without_a_head_plain_alone_is_measured(tmp_path: Path) -> None:

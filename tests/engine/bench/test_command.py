@@ -22,6 +22,7 @@ def test_the_edition_is_a_page_and_its_figures(tmp_path: Path, monkeypatch: pyte
     assert "## Some regime" in content
     assert f"`OPENBLAS_NUM_THREADS=1 foreword bench {TINY}`" in content
     assert command.machine()["chip"] in content
+    assert content.count("```mermaid\nxychart-beta\n") == 1
     figures = json.loads((tmp_path / "page.json").read_text())
     (case,) = figures["cases"]
     assert case["regime"] == "Some regime"
@@ -45,15 +46,18 @@ def test_the_command_of_every_case_is_one(case: str) -> None:
 
 
 def test_a_mac_has_one_regime_and_other_machines_two_where_openblas_is_installed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(command.platform, "system", lambda: "Darwin")
     assert regimes() == [METAL]
     monkeypatch.setattr(command.platform, "system", lambda: "Linux")
     monkeypatch.setattr(command, "OPENBLAS", tmp_path / "missing")
+    assert capsys.readouterr().err == ""
     assert regimes() == [COMPUTE_BOUND]
+    assert "apt install libopenblas0-pthread" in capsys.readouterr().err
     (tmp_path / "missing").write_text("")
     assert regimes() == [COMPUTE_BOUND, BANDWIDTH_BOUND]
+    assert capsys.readouterr().err == ""
 
 
 def test_on_the_command_line_one_case_is_printed_and_its_figures_are_kept(
