@@ -54,9 +54,10 @@ ENGINE = {
         *("engine.decode.cache", "engine.decode.rotating", "engine.decode.state"),
     ),
     "engine.library": ("engine.types", "engine.errors", "engine.device", "engine.model.capability"),
+    "engine.measure_plan": (),
     "engine.measure": (
         *("engine.types", "engine.errors", "engine.device", "engine.telemetry", "engine.evidence", "engine.sampling"),
-        *("engine.decode", "engine.model"),
+        *("engine.decode", "engine.model", "engine.measure_plan"),
     ),
     "engine.chips": ("engine.types", "engine.errors", "engine.device"),
     "engine.policy": (
