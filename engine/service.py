@@ -59,6 +59,7 @@ from engine.types import (
     RoundStats,
     Sampling,
     Snapshot,
+    Status,
     Unloaded,
     Waiting,
     Weighed,
@@ -131,6 +132,11 @@ class Service:
     def info(self) -> ModelInfo | None:
         """The model that is loaded. May be asked for on any thread."""
         return self._info
+
+    @property
+    def status(self) -> Status:
+        """What is going on, without the rows. May be asked for on any thread."""
+        return Status(self._schedule.running, self._schedule.waiting, totals=self._totals)
 
     @property
     def busy(self) -> bool:
@@ -391,6 +397,7 @@ class Service:
             if found is not None:
                 evidence.remember(found)
                 self._evidence = found  # from the next reply on
+                self._info = replace(self._info, evidence=found) if self._info is not None else None
                 self._depths.clear()
                 sentence = evidence.verdict(found)
             elif self._is_cancelled(request_id):

@@ -13,12 +13,24 @@ import threading
 import traceback
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from queue import SimpleQueue
 from typing import TYPE_CHECKING
 
 from engine.errors import EngineError, report_of
-from engine.types import ErrorReport, Event, Failed, Finished, ModelInfo, Ready, Request, WorkerStopped
+from engine.types import (
+    ErrorReport,
+    Event,
+    Failed,
+    Finished,
+    ModelInfo,
+    Ready,
+    Request,
+    RoundDone,
+    Snapshot,
+    Status,
+    WorkerStopped,
+)
 
 if TYPE_CHECKING:
     from engine.service import Service
@@ -37,6 +49,7 @@ class Worker:
         self._commands: SimpleQueue[_Command | None] = SimpleQueue()
         self._events: deque[Event] = deque()
         self._listeners: dict[int, Listener] = {}
+        self._rows: dict[int, Snapshot] = {}
         self._service: Service | None = None
         self._ended: WorkerStopped | None = None
         self._arrived = threading.Event()
@@ -63,6 +76,12 @@ class Worker:
         """The model that is loaded, as of now."""
         service = self._service
         return None if service is None else service.info
+
+    @property
+    def status(self) -> Status:
+        """What the engine is doing, as of now."""
+        service = self._service
+        return Status() if service is None else replace(service.status, rows=tuple(self._rows.values()))
 
     def generate(self, request: Request, listener: Listener | None = None) -> None:
         """Write a reply, beside those that are being written, or after them where there is no room. Those of one chat
@@ -142,6 +161,10 @@ class Worker:
 
     def _emit(self, event: Event) -> None:
         id = getattr(event, "id", 0)
+        if isinstance(event, RoundDone):
+            self._rows[id] = event.snapshot
+        elif isinstance(event, Finished | Failed):
+            self._rows.pop(id, None)
         if (listener := self._listeners.get(id)) is not None:
             if isinstance(event, Finished | Failed):
                 del self._listeners[id]

@@ -19,8 +19,8 @@ from engine.decode.draft_model import DraftModel
 from engine.decode.loop import Outcome, Row, Task, prefill_chunk
 from engine.decode.quantised import require_quantisable
 from engine.decode.sample import Chooser, fresh_seed
-from engine.errors import ModelError
-from engine.model.fitting import ContextLimit, fit
+from engine.errors import ModelError, RequestError
+from engine.model.fitting import ContextLimit, fit, fit_raw
 from engine.model.stream import StopStrings, StreamDecoder
 from engine.model.text import ChatText, Prompt
 from engine.sampling import validated
@@ -77,17 +77,22 @@ def prompt_of(
     `fit`, ModelError where the chat template fails and where the tokenizer itself has such ids (wrong_tokenizer).
     """
     vocabulary = model.target.vocabulary
+    if request.raw is not None and not isinstance(request.raw, str):
+        _require_known(request.raw, vocabulary)
     messages = [
         message if all(0 <= id < vocabulary for id in message.tokens) else replace(message, tokens=())
         for message in request.messages
     ]
-    prompt, left_out = fit(
-        *(text, messages, limit),
-        overflow=request.overflow,
-        max_tokens=request.max_tokens,
-        thinking=request.thinking,
-        cancelled=cancelled,
-    )
+    if request.raw is not None:
+        prompt, left_out = fit_raw(text, request.raw, limit, cancelled), LeftOut()
+    else:
+        prompt, left_out = fit(
+            *(text, messages, limit),
+            overflow=request.overflow,
+            max_tokens=request.max_tokens,
+            thinking=request.thinking,
+            cancelled=cancelled,
+        )
     if (highest := max(prompt.tokens, default=0)) >= vocabulary:
         raise ModelError(
             "wrong_tokenizer",
@@ -97,6 +102,16 @@ def prompt_of(
             detail=f"token {highest} of a vocabulary of {vocabulary}",
         )
     return prompt, left_out
+
+
+def _require_known(ids: Sequence[int], vocabulary: int) -> None:
+    """Raises RequestError for ids that the model does not have."""
+    if unknown := [id for id in ids if not 0 <= id < vocabulary]:
+        raise RequestError(
+            "unknown_tokens",
+            f"This model has no token {unknown[0]}: its tokens are numbered from 0 to {vocabulary - 1}.",
+            next_step="Give tokens of this model, or text.",
+        )
 
 
 class TextOutput:
@@ -211,7 +226,9 @@ class ReplyWriter:
         if request.kv is not None:
             require_quantisable(model.target, request.kv, model.capability.quantised_kv)
         self._counters = Counters(len(self._prompt.tokens), self._comparer)
-        self._output = TextOutput(text.decoder(self._prompt.begun), (*request.stop, *text.stop), self._show)
+        self._output = TextOutput(
+            text.decoder(self._prompt.begun), (*request.stop, *(text.stop if request.raw is None else ())), self._show
+        )
         self._by_depth: list[int] = []
         """How many rounds had 0, 1, 2, … drafts."""
         self._encode_ms = (time.perf_counter() - began) * 1000

@@ -93,7 +93,9 @@ ENGINE = {
         "engine.counting",
     ),
     "engine.worker": ("engine.types", "engine.errors", "engine.service"),
-    "engine.server": ("engine.types", "engine.errors", "engine.parts", "engine.tool_calls", "engine.sampling"),
+    "engine.server": (
+        *("engine.types", "engine.errors", "engine.parts", "engine.tool_calls", "engine.sampling", "engine.evidence"),
+    ),
     "engine.terminal": ("engine.types", "engine.errors", "engine.parts", "engine.worker"),
     "engine.cli": ("engine",),
 }

@@ -88,6 +88,11 @@ class Schedule:
         return len(self._waiting)
 
     @property
+    def running(self) -> int:
+        """How many replies are being read or written."""
+        return len(self._reading) + len(self._writing)
+
+    @property
     def chats(self) -> set[str]:
         """The chats whose conversations are in use."""
         return {job.chat for job, _ in self._active}

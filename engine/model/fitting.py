@@ -52,7 +52,7 @@ def fit(
     quarter of the context. Raises RequestError: chat_full where leaving out turns would help, prompt_too_long where
     the last message alone is too long.
     """
-    _refuse_far_too_long(text, messages, limit, cancelled)
+    _refuse_far_too_long(text, messages[-1].content if messages else "", limit, cancelled)
     whole = text.encode(messages, thinking)
     total = len(whole.tokens)
     step = max(limit.tokens // ROLL, 1)
@@ -85,11 +85,22 @@ def fit(
     return rolled, LeftOut(enough, total - len(rolled.tokens))
 
 
-def _refuse_far_too_long(
-    text: ChatText, messages: Sequence[Message], limit: ContextLimit, cancelled: Callable[[], bool]
-) -> None:
-    """Raises RequestError for a last message that is far too long. A stop ends the count, not the refusal."""
-    content = messages[-1].content if messages else ""
+def fit_raw(
+    text: ChatText, raw: str | Sequence[int], limit: ContextLimit, cancelled: Callable[[], bool] = lambda: False
+) -> Prompt:
+    """A text, or token ids, as it stands. Raises RequestError: prompt_too_long, and empty_chat where it is empty."""
+    if isinstance(raw, str):
+        _refuse_far_too_long(text, raw, limit, cancelled)
+    prompt = text.raw(raw)
+    if not prompt.tokens:
+        raise RequestError("empty_chat", "There is no text to go on with.", next_step="Give at least one token.")
+    if len(prompt.tokens) >= limit.tokens:
+        raise _too_long(len(prompt.tokens), limit, alone=True)
+    return prompt
+
+
+def _refuse_far_too_long(text: ChatText, content: str, limit: ContextLimit, cancelled: Callable[[], bool]) -> None:
+    """Raises RequestError for a message that is far too long. A stop ends the count, not the refusal."""
     if len(content) <= max(TOKEN_LENGTH * limit.tokens, PIECE):
         return
     count = 0

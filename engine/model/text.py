@@ -94,6 +94,11 @@ class ChatText:
             reader.feed(begun.content)
         return Prompt((*tokens, *said), user_end, reader.thinking, tuple(said))
 
+    def raw(self, given: str | Sequence[int]) -> Prompt:
+        """A text, or token ids, to go on with as it stands: no template, and control tokens that it spells are such."""
+        tokens = self._tokenizer.encode(_whole(given), add_special_tokens=True) if isinstance(given, str) else given
+        return Prompt(tuple(tokens), 0, opened_thinking=False, begun=tuple(tokens))
+
     def count(self, text: str) -> int:
         """Tokens of a piece of text by itself."""
         return len(self._ids([text]))

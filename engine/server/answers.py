@@ -77,6 +77,37 @@ class ChatChoice:
         return deltas
 
 
+class TextChoice:
+    """A text that goes on with a prompt, as it was written; `before` is what stands in front of it."""
+
+    def __init__(self, before: str = "") -> None:
+        self.reply: Reply | None = None
+        self._before = before
+        self._said: list[str] = []
+
+    def hear(self, event: Event) -> list[Json]:
+        match event:
+            case Started() if self._before:
+                return self._say(self._before)
+            case TextDelta(text=text) if text:
+                return self._say(text)
+            case Finished(reply=reply):
+                self.reply = reply
+        return []
+
+    def whole(self) -> Json:
+        return {"text": "".join(self._said), "logprobs": None}
+
+    @property
+    def finish_reason(self) -> str:
+        assert self.reply is not None
+        return REASONS[self.reply.finish_reason]
+
+    def _say(self, text: str) -> list[Json]:
+        self._said.append(text)
+        return [{"text": text}]
+
+
 class Answer:
     """What surrounds the choices: `kind` is "chat.completion" or "text_completion"."""
 

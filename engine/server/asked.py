@@ -1,4 +1,4 @@
-"""What a request asks for: the body of a chat completion, read into what the engine takes.
+"""What a request asks for: the body of a completion, read into what the engine takes.
 
 Every field of OpenAI's is either carried out, or says nothing about the words of a reply and is passed over, or is
 refused with the reason. So is every field that nobody knows: a setting with a typing error in it must not vanish.
@@ -33,13 +33,15 @@ SAYS_NOTHING = (
 class Asked:
     """`replies` are to be written, one for each choice of the answer; their ids and chats are still to be given.
 
-    `usage`: a stream ends with how many tokens were read and written.
+    `usage`: a stream ends with how many tokens were read and written. `echo`: the text that a reply goes on with stands
+    before it.
     """
 
     model: str
     replies: tuple[Request, ...]
     stream: bool = False
     usage: bool = False
+    echo: bool = False
 
 
 def chat_completion(fields: Fields) -> Asked:
@@ -68,6 +70,46 @@ def chat_completion(fields: Fields) -> Asked:
         fields.refuse(name, "Tools are not to be had.", harmless=[[], "none"])
     fields.ignore("verbosity")
     return _asked(fields, model, [request])
+
+
+def text_completion(fields: Fields) -> Asked:
+    """Read the body of /v1/completions. Raises ApiError."""
+    model = _model(fields)
+    prompts = _prompts(fields)
+    most = fields.whole("max_tokens", 0)
+    echo = fields.flag("echo")
+    if echo and not all(isinstance(prompt, str) for prompt in prompts):
+        raise bad("echo is for prompts that are text.", "echo")
+    request = _request(fields, USUAL_LENGTH if most is None else most)
+    fields.refuse("logprobs", "The likelihoods of tokens are not to be had.", harmless=[0])
+    fields.refuse("suffix", "Texts are gone on with, not filled in.", harmless=[""])
+    fields.refuse("best_of", "Every reply that is written is given: use n.", harmless=[1])
+    return replace(_asked(fields, model, [replace(request, raw=prompt) for prompt in prompts]), echo=echo)
+
+
+USUAL_LENGTH = 16
+"""Tokens of a text completion that does not say how many: OpenAI's own default."""
+
+
+def _prompts(fields: Fields) -> list[str | tuple[int, ...]]:
+    """A text, a list of texts, token ids, or a list of lists of those."""
+    given = fields.take("prompt")
+    if given is None:
+        raise bad("prompt is missing.", "prompt", code="missing_parameter")
+    listed: list[object] = given if isinstance(given, list) and given and not _are_ids(given) else [given]
+    prompts: list[str | tuple[int, ...]] = []
+    for prompt in listed:
+        if isinstance(prompt, str):
+            prompts.append(prompt)
+        elif isinstance(prompt, list) and _are_ids(prompt):
+            prompts.append(tuple(prompt))
+        else:
+            raise bad("prompt has to be text, tokens, or a list of either.", "prompt", code="invalid_type")
+    return prompts
+
+
+def _are_ids(given: list[object]) -> bool:
+    return bool(given) and all(isinstance(id, int) and not isinstance(id, bool) for id in given)
 
 
 def _model(fields: Fields) -> str:

@@ -24,9 +24,14 @@ class Chat:
     busy: bool = True
 
     def begins(self, request: Request) -> int:
-        """How many messages of a request it knows, all of its own; 0 where the request is about something else."""
-        known: tuple[Message, ...] = self.request.messages
-        return len(known) if known and request.messages[: len(known)] == known else 0
+        """How much of a request it knows, messages or what there is of a raw prompt; 0 where the request does not begin
+        with all that it knows."""
+        known, asked = _content(self.request), _content(request)
+        return len(known) if type(known) is type(asked) and asked[: len(known)] == known else 0
+
+
+def _content(request: Request) -> str | tuple[Message, ...] | tuple[int, ...]:
+    return request.messages if request.raw is None else request.raw
 
 
 class Chats:

@@ -24,6 +24,7 @@ from engine.types import (
     ModelInfo,
     Request,
     Started,
+    Status,
     TextDelta,
     WorkerStopped,
 )
@@ -37,6 +38,8 @@ class Writes(Protocol):
 
     @property
     def model(self) -> ModelInfo | None: ...
+    @property
+    def status(self) -> Status: ...
     def generate(self, request: Request, listener: Callable[[Event], None] | None = None) -> None: ...
     def stop(self, request_id: int) -> None: ...
     def forget(self, chat: str) -> None: ...
@@ -60,6 +63,12 @@ class Desk:
         """The model that is loaded."""
         worker = self._worker()
         return None if worker is None else worker.model
+
+    @property
+    def status(self) -> Status:
+        """What the engine is doing, for the window too."""
+        worker = self._worker()
+        return Status() if worker is None else worker.status
 
     @property
     def rows(self) -> int:

@@ -34,15 +34,16 @@ class ApiError(Exception):
 _TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
 
 _STATUS = {
-    "prompt_too_long": (400, "context_length_exceeded", "messages"),
-    "chat_full": (400, "context_length_exceeded", "messages"),
-    "bad_sampling": (400, "invalid_value", None),
-    "empty_chat": (400, "invalid_value", "messages"),
-    "template_failed": (400, "template_failed", "messages"),
-    "no_model": (503, "no_model", "model"),
-    "out_of_memory": (503, "out_of_memory", None),
+    "prompt_too_long": (400, "context_length_exceeded", True),
+    "chat_full": (400, "context_length_exceeded", True),
+    "unknown_tokens": (400, "invalid_value", True),
+    "empty_chat": (400, "invalid_value", True),
+    "template_failed": (400, "template_failed", True),
+    "bad_sampling": (400, "invalid_value", False),
+    "no_model": (503, "no_model", False),
+    "out_of_memory": (503, "out_of_memory", False),
 }
-"""What the engine's own codes are called here: status, code, and the field that is to blame."""
+"""What the engine's own codes are called here: status, code, and whether the words that it was given are to blame."""
 
 
 def bad(message: str, param: str | None = None, code: str = "invalid_value") -> ApiError:
@@ -50,10 +51,12 @@ def bad(message: str, param: str | None = None, code: str = "invalid_value") -> 
     return ApiError(400, message, code=code, param=param)
 
 
-def from_report(report: ErrorReport) -> ApiError:
-    """The engine's own report. What it kept is of no concern to a program that sends everything each time."""
-    status, code, param = _STATUS.get(report.code, (500, report.code, None))
-    return ApiError(status, f"{report.what} {report.next_step}".strip(), code=code, param=param)
+def from_report(report: ErrorReport, words: str) -> ApiError:
+    """The engine's own report; `words` is the field with what the model reads. What the engine kept is of no concern to
+    a program that sends everything each time."""
+    status, code, to_blame = _STATUS.get(report.code, (500, report.code, False))
+    message = f"{report.what} {report.next_step}".strip()
+    return ApiError(status, message, code=code, param=words if to_blame else None)
 
 
 def no_model() -> ApiError:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from functools import partial
 from http import HTTPStatus
 
 from starlette.applications import Starlette
@@ -14,14 +15,16 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from engine.server.answers import Answer, ChatChoice, Choice, Json
-from engine.server.asked import Asked, chat_completion
+from engine.evidence import speedups
+from engine.server.answers import Answer, ChatChoice, Choice, Json, TextChoice
+from engine.server.asked import Asked, chat_completion, text_completion
 from engine.server.desk import Desk, Replies
 from engine.server.errors import ApiError, from_report, stopped
 from engine.server.fields import Fields, object_of
 from engine.server.guard import Guard
 from engine.server.responses import encoded, error_response, json_response
 from engine.types import Event, Failed, ModelInfo, WorkerStopped
+from engine.types import Request as EngineRequest
 
 
 def application(desk: Desk) -> Starlette:
@@ -38,22 +41,71 @@ def application(desk: Desk) -> Starlette:
 
     async def chat(request: Request) -> CompletionResponse:
         asked = chat_completion(await _fields(request, desk))
-        return CompletionResponse(desk, asked, "chat.completion", ChatChoice)
+        return CompletionResponse(desk, asked, "chat.completion", lambda _: ChatChoice())
+
+    async def text(request: Request) -> CompletionResponse:
+        asked = text_completion(await _fields(request, desk))
+        return CompletionResponse(desk, asked, "text_completion", partial(_text_choice, asked.echo))
+
+    async def status(request: Request) -> Response:
+        return json_response(status_json(desk))
 
     return Starlette(
         routes=[
             Route("/v1/models", models),
             Route("/v1/models/{name:path}", model),
             Route("/v1/chat/completions", chat, methods=["POST"]),
+            Route("/foreword/status", status),
+            Route("/v1/completions", text, methods=["POST"]),
         ],
         middleware=[Middleware(Guard, settings=desk.settings)],
         exception_handlers={ApiError: _refused, HTTPException: _no_such_address, Exception: _broken},
     )
 
 
+def _text_choice(echo: bool, request: EngineRequest) -> Choice:
+    return TextChoice(str(request.raw) if echo else "")
+
+
 def model_json(info: ModelInfo) -> Json:
     """A model as the list of models has it."""
     return {"id": info.name, "object": "model", "created": 0, "owned_by": "foreword"}
+
+
+def status_json(desk: Desk) -> Json:
+    """What the engine is doing at this moment, for whoever asked it to, and what became of it so far. Keys are only
+    ever added."""
+    now, model = desk.status, desk.model
+    totals = now.totals
+    speeds = [row.recent_tokens_per_second or 0.0 for row in now.rows]
+    return {
+        "model": None if model is None else model.name,
+        "running": now.running,
+        "waiting": now.waiting,
+        "tokens_per_second": sum(speeds) if speeds else None,
+        "acceptance": totals.acceptance,
+        "rows": [
+            {
+                "tokens": row.tokens,
+                "tokens_per_second": row.recent_tokens_per_second,
+                "acceptance": row.recent_acceptance,
+                "depth": row.depth,
+                "batch": row.batch,
+            }
+            for row in now.rows
+        ],
+        "totals": {
+            "replies": totals.replies,
+            "tokens": totals.tokens,
+            "rounds": totals.rounds,
+            "drafted": totals.drafted,
+            "accepted": totals.accepted,
+            "tokens_per_second": totals.tokens_per_second,
+            "tokens_per_round": totals.tokens_per_round,
+        },
+        "measured": None if model is None or model.evidence is None else speedups(model.evidence),
+        "requests": desk.served,
+    }
 
 
 async def _fields(request: Request, desk: Desk) -> Fields:
@@ -81,7 +133,7 @@ async def _fields(request: Request, desk: Desk) -> Fields:
 class CompletionResponse(Response):
     """Has the replies written and sends them. A caller that hangs up ends them."""
 
-    def __init__(self, desk: Desk, asked: Asked, kind: str, new_choice: Callable[[], Choice]) -> None:
+    def __init__(self, desk: Desk, asked: Asked, kind: str, new_choice: Callable[[EngineRequest], Choice]) -> None:
         self._desk = desk
         self._asked = asked
         self._kind = kind
@@ -89,7 +141,7 @@ class CompletionResponse(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async with self._desk.take(self._asked) as replies:
-            choices = [self._new_choice() for _ in self._asked.replies]
+            choices = [self._new_choice(request) for request in self._asked.replies]
             answer = Answer(self._kind, self._asked.model, choices, usage_in_stream=self._asked.usage)
             sending = self._stream(replies, answer, send) if self._asked.stream else self._whole(replies, answer)
             work = asyncio.create_task(sending)
@@ -104,7 +156,7 @@ class CompletionResponse(Response):
 
     async def _whole(self, replies: Replies, answer: Answer) -> Response:
         async for index, event in replies:
-            _raise_failure(event)
+            self._raise_failure(event)
             answer.choices[index].hear(event)
         return json_response(answer.whole())
 
@@ -112,37 +164,35 @@ class CompletionResponse(Response):
         """Nothing is sent before the first event: what is refused is refused with its status."""
         events = aiter(replies)
         first = await anext(events)
-        _raise_failure(first[1])
+        self._raise_failure(first[1])
         headers = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"cache-control", b"no-cache")]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
-        async for piece in _pieces(first, events, answer):
+        async for piece in self._pieces(first, events, answer):
             await send({"type": "http.response.body", "body": b"data: " + piece + b"\n\n", "more_body": True})
         await send({"type": "http.response.body", "body": b"data: [DONE]\n\n", "more_body": False})
 
-
-async def _pieces(
-    first: tuple[int, Event], events: AsyncIterator[tuple[int, Event]], answer: Answer
-) -> AsyncIterator[bytes]:
-    """The objects of a stream. An error in the middle of it is its last one."""
-    try:
-        for piece in answer.pieces(*first):
-            yield encoded(piece)
-        async for index, event in events:
-            _raise_failure(event)
-            for piece in answer.pieces(index, event):
+    async def _pieces(
+        self, first: tuple[int, Event], events: AsyncIterator[tuple[int, Event]], answer: Answer
+    ) -> AsyncIterator[bytes]:
+        """The objects of a stream. An error in the middle of it is its last one."""
+        try:
+            for piece in answer.pieces(*first):
                 yield encoded(piece)
-        for piece in answer.last_piece():
-            yield encoded(piece)
-    except ApiError as error:
-        yield encoded(error.to_json())
+            async for index, event in events:
+                self._raise_failure(event)
+                for piece in answer.pieces(index, event):
+                    yield encoded(piece)
+            for piece in answer.last_piece():
+                yield encoded(piece)
+        except ApiError as error:
+            yield encoded(error.to_json())
 
-
-def _raise_failure(event: Event) -> None:
-    match event:
-        case Failed(error=report):
-            raise from_report(report)
-        case WorkerStopped():
-            raise stopped()
+    def _raise_failure(self, event: Event) -> None:
+        match event:
+            case Failed(error=report):
+                raise from_report(report, "messages" if self._kind == "chat.completion" else "prompt")
+            case WorkerStopped():
+                raise stopped()
 
 
 async def _hung_up(receive: Receive) -> None:

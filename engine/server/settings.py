@@ -20,7 +20,7 @@ class ServerSettings:
     host: str = "127.0.0.1"
     port: int = 11543
     token: str = ""
-    body: int = 8 * 1024 * 1024
+    body: int = 4 * 1024 * 1024
     body_s: float = 30.0
     rows: int = 64
     reply_s: float = 1800.0

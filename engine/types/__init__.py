@@ -58,6 +58,7 @@ from engine.types.numbers import (
     RoundCost,
     RoundStats,
     Snapshot,
+    Status,
     Timings,
 )
 from engine.types.reply import (
@@ -146,6 +147,7 @@ __all__ = [
     "SetBy",
     "Snapshot",
     "Started",
+    "Status",
     "TextDelta",
     "Timing",
     "Timings",

@@ -225,3 +225,15 @@ class MemoryUse:
 
     active: int
     peak: int
+
+
+@dataclass(frozen=True)
+class Status:
+    """What the engine is doing at one moment, for all who asked it to: `running` replies read their prompt or are
+    written, `waiting` ones do neither. `rows` are the counters of those that are written, `totals` those of all that
+    have ended since the model was loaded."""
+
+    running: int = 0
+    waiting: int = 0
+    rows: tuple[Snapshot, ...] = ()
+    totals: Snapshot = Snapshot(replies=0)

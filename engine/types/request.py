@@ -141,7 +141,9 @@ class Request:
     Of several replies to one prompt that are written side by side each has a `version`: those but the first (0) keep
     a conversation of their own, which goes on from what is known of the chat's and is not kept.
     `context_limit` is the most tokens that the conversation may have, reply included, where that is less than the
-    model holds. A longer one is refused, or its oldest turns are left out, as `overflow` says.
+    model holds. A longer one is refused, or its oldest turns are left out, as `overflow` says. `raw` is a text, or
+    token ids, to go on with as it stands, in place of `messages`: no template is put around it, and control tokens that
+    it spells are such.
     """
 
     id: int
@@ -158,6 +160,7 @@ class Request:
     context_limit: int | None = None
     overflow: Overflow = "refuse"
     version: int = 0
+    raw: str | tuple[int, ...] | None = None
 
     @property
     def kv(self) -> KVQuantisation | None:

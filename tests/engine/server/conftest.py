@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -13,7 +14,7 @@ import pytest
 
 from engine.server.server import Server
 from engine.server.settings import ServerSettings
-from engine.types import Loaded, LoadFailed
+from engine.types import Event, Failed, Finished, Loaded, LoadFailed, Message, MtpWish, Reply, Request
 from engine.worker import Worker
 
 PATIENCE_S = 60.0
@@ -40,6 +41,25 @@ def loaded_worker() -> Worker:
         events += worker.drain()
     assert worker.model is not None, events[-1]
     return worker
+
+
+def alone(worker: Worker, prompt: str | tuple[Message, ...], seed: int, **how: Any) -> Reply:
+    """The reply as the engine writes it for itself: plainly, in a chat that nobody has written in."""
+    written: list[Event] = []
+    messages, raw = ((), prompt) if isinstance(prompt, str) else (prompt, None)
+    request = Request(-(10**6), f"alone-{seed}", messages, seed=seed, mtp=MtpWish("off"), raw=raw, **how)
+    worker.generate(request, lambda event: written.append(event) if isinstance(event, Finished | Failed) else None)
+    until(lambda: written)
+    worker.forget(request.chat)
+    assert isinstance(written[0], Finished), written[0]
+    return written[0].reply
+
+
+def pieces(response: httpx.Response) -> list[Any]:
+    """The objects of a stream; its end mark has to be there."""
+    *data, end, rest = response.text.split("\n\n")
+    assert (end, rest) == ("data: [DONE]", "")
+    return [json.loads(line.removeprefix("data: ")) for line in data]
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import httpx
@@ -10,35 +9,19 @@ import openai
 import pytest
 
 from engine.server.server import Server
-from engine.types import Finished, Message, MtpWish, Reply, Request, SamplingChoice
+from engine.types import Message, SamplingChoice
 from engine.worker import Worker
 from tests.engine.server import published
-from tests.engine.server.conftest import PATIENCE_S, until
+from tests.engine.server.conftest import PATIENCE_S, alone, pieces
 from tests.receipts import faults
 
 QUESTION: list[Any] = [{"role": "user", "content": "What is MTP?"}]
+MESSAGES = (Message("user", "What is MTP?"),)
 SAMPLED = {"temperature": 6.0, "top_p": 0.98}
-
-
-def alone(worker: Worker, messages: tuple[Message, ...], seed: int, **how: Any) -> Reply:
-    """The reply as the engine writes it for itself: plainly, in a chat that nobody has written in."""
-    written: list[Finished] = []
-    request = Request(-(10**6), f"alone-{seed}", messages, seed=seed, mtp=MtpWish("off"), **how)
-    worker.generate(request, lambda event: written.append(event) if isinstance(event, Finished) else None)
-    until(lambda: written)
-    worker.forget(request.chat)
-    return written[0].reply
 
 
 def ask(client: openai.OpenAI, **body: Any) -> Any:
     return client.chat.completions.create(**{"model": "Guide", "messages": QUESTION, "max_tokens": 16, **body})
-
-
-def pieces(response: httpx.Response) -> list[Any]:
-    """The objects of a stream; its end mark has to be there."""
-    *data, end, rest = response.text.split("\n\n")
-    assert (end, rest) == ("data: [DONE]", "")
-    return [json.loads(line.removeprefix("data: ")) for line in data]
 
 
 def test_the_loaded_model_is_the_one_that_is_listed(client: openai.OpenAI, http: httpx.Client) -> None:
@@ -54,7 +37,7 @@ def test_the_loaded_model_is_the_one_that_is_listed(client: openai.OpenAI, http:
 def test_the_words_are_those_of_plain_decoding_whatever_drafts(
     client: openai.OpenAI, worker: Worker, mtp: dict[str, Any]
 ) -> None:
-    reply = alone(worker, (Message("user", "What is MTP?"),), 7, max_tokens=16, sampling=SamplingChoice(temperature=1))
+    reply = alone(worker, MESSAGES, 7, max_tokens=16, sampling=SamplingChoice(temperature=1))
     choice = ask(client, seed=7, temperature=1, extra_body={"foreword": mtp}).choices[0]
     assert choice.message.content == reply.text
     assert choice.finish_reason == reply.finish_reason == "length"
@@ -113,7 +96,7 @@ def test_a_setting_changes_the_words_as_it_does_in_the_engine(
 ) -> None:
     bias = tuple((int(token), value) for token, value in given.get("logit_bias", {}).items())
     choice = SamplingChoice(temperature=5, **{**given, "logit_bias": bias})
-    reply = alone(worker, (Message("user", "What is MTP?"),), 1, max_tokens=16, sampling=choice)
+    reply = alone(worker, MESSAGES, 1, max_tokens=16, sampling=choice)
     said = [ask(client, seed=1, temperature=5, extra_body=body).choices[0].message.content for body in ({}, given)]
     assert said[1] == reply.text != said[0]
 
