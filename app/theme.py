@@ -255,7 +255,9 @@ def show(theme: Theme) -> None:
     application = QApplication.instance()
     sheet = style_sheet(theme)
     if isinstance(application, QApplication) and application.styleSheet() != sheet:
-        # Dressing every widget anew takes its time; a new text size alone needs none of it.
+        # Dressing every widget anew takes its time; a new text size alone needs none of it. One sheet set over another
+        # dresses each widget once for every widget it lies in; taken off and put on, it is four times as fast.
+        application.setStyleSheet("")
         application.setPalette(theme.palette())
         application.setFont(theme.font("ui"))
         application.setStyleSheet(sheet)
