@@ -13,11 +13,11 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from app.setting import KIND, Choice, Each, Number, Setting, SettingError, Switch, Text, Value, declared
 from app.theme import TEXT_SCALES, Appearance
-from engine.types import MAX_DEPTH, Capability, MtpWish, Overflow, Override, Sampling, SamplingChoice
+from engine.types import MAX_DEPTH, Capability, DrafterWish, MtpWish, Overflow, Override, Sampling, SamplingChoice
 from engine.whole_file import write_whole
 
 log = logging.getLogger(__name__)
@@ -31,11 +31,13 @@ GB = 1_000_000_000
 
 @dataclass(frozen=True)
 class KeptWish:
-    """The MTP override of one model. `identity` finds it again when its folder was renamed."""
+    """What is wished of one model: MTP, its depth, and what drafts. `identity` finds it again when its folder was
+    renamed."""
 
     override: str
     depth: int | None
     identity: str
+    drafter: str = "mtp"
 
 
 @dataclass(frozen=True)
@@ -61,7 +63,8 @@ def _wish(value: object) -> KeptWish:
         raise SettingError("a wish")
     depth = value.get("depth")
     usable = isinstance(depth, int) and not isinstance(depth, bool) and 1 <= depth <= MAX_DEPTH
-    return KeptWish(value["override"], depth if usable else None, str(value.get("identity", "")))
+    drafter = value["drafter"] if value.get("drafter") in get_args(DrafterWish) else "mtp"
+    return KeptWish(value["override"], depth if usable else None, str(value.get("identity", "")), drafter)
 
 
 def _sampling(value: object) -> SamplingChoice:
@@ -347,10 +350,10 @@ class Settings:
             kept = next((wish for wish in self.wishes.values() if wish.identity == mine), None)
         if kept is None:
             return MtpWish(self.override)
-        return MtpWish(override=kept.override, depth=kept.depth)  # type: ignore[arg-type]
+        return MtpWish(kept.override, kept.depth, kept.drafter)  # type: ignore[arg-type]
 
     def keep_wish(self, path: str, capability: Capability, wish: MtpWish) -> None:
-        self.wishes[path] = KeptWish(wish.override, wish.depth, identity(capability))
+        self.wishes[path] = KeptWish(wish.override, wish.depth, identity(capability), wish.drafter)
 
     def used_model(self, path: str) -> None:
         """Note the model as the last one, and at the head of the recent folders."""

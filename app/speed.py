@@ -77,8 +77,8 @@ class SpeedLog:
     writing_s: float = 0.0
     decision: Decision | None = None
     snapshot: Snapshot | None = None
-    mtp_snapshot: Snapshot | None = None
-    """The latest snapshot of a reply written with MTP."""
+    drafted_snapshot: Snapshot | None = None
+    """The latest snapshot of a reply written with drafts."""
     writing: dict[int, LiveReply] = field(default_factory=dict)
     """The replies that are being written, by their ids."""
     chat: str = ""
@@ -105,7 +105,7 @@ class SpeedLog:
         """A reply starts under this decision, in this chat."""
         before, self.decision = self.decision, decision
         if before is not None and before != decision:
-            alike = ((each.mode, each.depth, each.adaptive) for each in (before, decision))
+            alike = ((each.mode, each.depth, each.adaptive, each.lookup) for each in (before, decision))
             self._decided_anew |= len(set(alike)) > 1
         self.chat = chat
         written = WrittenReply(decision)
@@ -134,9 +134,9 @@ class SpeedLog:
         if self.writing_s - self._sampled_at < SAMPLE_S - 1e-9:
             return
         self._sampled_at = self.writing_s
-        modes = {live.written.decision.mode for live in self.writing.values()}
-        mode: Mode = "mtp" if "mtp" in modes else reply.written.decision.mode
-        self.samples.append(Sample(self.writing_s, mode, self._total, self.acceptance_now if mode == "mtp" else None))
+        modes = [live.written.decision.mode for live in self.writing.values()]
+        mode: Mode = next((mode for mode in modes if mode != "plain"), "plain")
+        self.samples.append(Sample(self.writing_s, mode, self._total, self.acceptance_now if mode != "plain" else None))
         self.version += 1
 
     def end(self, reply: Reply | None, id: int = 0) -> None:
@@ -157,8 +157,8 @@ class SpeedLog:
             return
         self.snapshot = snapshot
         self.comparisons[chat] = snapshot.comparison
-        if decision.mode == "mtp":
-            self.mtp_snapshot = snapshot
+        if decision.mode != "plain":
+            self.drafted_snapshot = snapshot
 
     @property
     def depth_now(self) -> int | None:

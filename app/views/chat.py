@@ -527,10 +527,11 @@ class ChatView(QWidget):
             self.status.show_status(self._prefill_words(), key, dot="text3")
         elif state == State.WRITING and writing is not None:
             decision = writing.decision
-            ahead = decision is not None and decision.mode == "mtp"
+            ahead = decision is not None and decision.mode != "plain"
             words = "Writing"
             if ahead and decision:
-                words = "Writing, reading ahead" if decision.adaptive else f"Writing, reading {decision.depth} ahead"
+                fixed = decision.depth and not decision.adaptive and not decision.lookup
+                words = f"Writing, reading {decision.depth} ahead" if fixed else "Writing, reading ahead"
             self.status.show_status(words, key, dot="accent" if ahead else "text3")
         elif session.model.resting:
             self.status.show_status(f"{session.model.title} is not in memory. Your next message loads it.")

@@ -130,15 +130,15 @@ class LiveChip(QFrame):
         self.setVisible(now is not None)
         if now is None or decision is None:
             return
-        with_mtp = decision.mode == "mtp"
+        with_drafts = decision.mode != "plain"
         parts = [f"{now:.0f} tok/s"]
         speed_up = log.comparison(log.chat).speed_up
-        if with_mtp and speed_up is not None:
+        if with_drafts and speed_up is not None:
             parts.append(f"{speed_up:.1f}×")
         self._text.setText(" · ".join(parts))
         self._dot.setVisible(log.live)
-        self._dot.show_colour("accent" if with_mtp else "text3")
-        restyle(self, "state", "on" if with_mtp else "off")
+        self._dot.show_colour("accent" if with_drafts else "text3")
+        restyle(self, "state", "on" if with_drafts else "off")
         spoken = "writing" if log.live else "last reply"
         self.setAccessibleName(f"{spoken}: {self._text.text()}")
         explain(self, CHIP_TOOLTIP)

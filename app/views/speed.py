@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from typing import get_args
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication, QShowEvent
@@ -17,15 +18,17 @@ from PySide6.QtWidgets import QFrame, QHBoxLayout, QScrollArea, QVBoxLayout, QWi
 from app.session import Session
 from app.speed import SpeedLog, axis_top
 from app.views.controls import Button, Elided, Hairline, Label, Paragraph, Segments, explain, row
+from app.views.drafters import HEAD_DRAFTERS, coming_words, draft_model_named, drafters_refused, kind_of
 from app.views.figures import HERE, day
 from app.views.instruments import CostRow, DraftRow, Figure, Number, PlotGroup, Why
 from app.views.plot import GUTTER, Plot
 from app.views.verdict import TOOLTIPS, costs_of, drafters_of, figure_of, percent, sentence_of, totals_of
-from engine.types import MAX_DEPTH, Comparison, Decision, MtpWish, Snapshot
+from engine.types import MAX_DEPTH, Comparison, Decision, DrafterWish, Snapshot
 
 NUMBERS_EVERY = 6
 """Ticks between changes of the written numbers: five times a second is as fast as digits can be read."""
 
+MODEL = ("Model", "draft_model")
 CHECK = "Check word for word"
 MEASURE, MEASURE_AGAIN = "Measure this Mac" if HERE == "this Mac" else "Measure", "Measure again"
 
@@ -145,6 +148,7 @@ class SpeedPanel(QWidget):
 
         self.why.action.clicked.connect(self._act)
         self.overrides.chosen.connect(self._on_override)
+        self.drafters.chosen.connect(self._on_drafter)
         self.depths.chosen.connect(self._on_depth)
         self.copy_receipt.clicked.connect(self._copy_receipt)
         self.measure.clicked.connect(lambda: self._do_or_stop(session.jobs.measure))
@@ -163,7 +167,9 @@ class SpeedPanel(QWidget):
         self.overrides = Segments([("Auto", "auto"), ("On", "on"), ("Off", "off")], "MTP")
         depths = [("Auto", None), *((str(depth), depth) for depth in range(1, MAX_DEPTH + 1))]
         self.depths = Segments(depths, "Depth")
+        self.drafters = Segments([("Head", "mtp"), ("Copies", "lookup"), ("Both", "mixed"), MODEL], "Drafts")
         explain(self.overrides, TOOLTIPS["override"])
+        explain(self.drafters, TOOLTIPS["drafters"])
         explain(self.depths, TOOLTIPS["depths"])
         self.copy_receipt = Button("Copy receipt", "link", "smallmedium")
         explain(self.copy_receipt, TOOLTIPS["receipt"])
@@ -173,7 +179,7 @@ class SpeedPanel(QWidget):
         column.setSpacing(8)
         column.addWidget(Hairline())
         column.addSpacing(4)
-        for name, segments in (("MTP", self.overrides), ("Depth", self.depths)):
+        for name, segments in (("MTP", self.overrides), ("Drafts", self.drafters), ("Depth", self.depths)):
             label = Label(name, tone="text2")
             label.setToolTip(segments.toolTip())
             label.setFixedWidth(48)
@@ -275,7 +281,7 @@ class SpeedPanel(QWidget):
     def _write_numbers(self, log: SpeedLog) -> None:
         self._written = (log.live, log.decision, log.snapshot)
         self.figure.show_figure(figure_of(log, self._comparison))
-        now, snapshot = log.speed_now, log.mtp_snapshot
+        now, snapshot = log.speed_now, log.drafted_snapshot
         self.speed_plot.value.setText("" if now is None else f"{now:.1f}")
         explain(self.speed_plot, f"{TOOLTIPS['speed']}\n{totals_of(log.totals)}".strip())
         recent = None if snapshot is None else (snapshot.recent_acceptance if log.live else snapshot.acceptance)
@@ -336,32 +342,33 @@ class SpeedPanel(QWidget):
         if decision is None:
             return
         then = ""
-        if (
-            running is not None
-            and coming is not None
-            and (running.mode, running.depth, running.adaptive) != (coming.mode, coming.depth, coming.adaptive)
-        ):
-            after = (
-                f"MTP on, depth {'auto' if coming.adaptive else coming.depth}" if coming.mode == "mtp" else "MTP off"
-            )
-            then = f"From your next message: {after}."
+        if running is not None and coming is not None and kind_of(running) != kind_of(coming):
+            then = f"From your next message: {coming_words(coming)}."
         info = self._session.model.info
         device = info.device.name if info is not None else ""
         sentence = sentence_of(decision, self._comparison, device)
         self._override = self.why.show_decision(decision, sentence, then)
 
     def _refresh_wishes(self) -> None:
-        info, wish = self._session.model.info, self._session.model.wish
-        can = info is not None and info.capability.refusal is None and info.capability.head is not None
+        info, wish, decision = self._session.model.info, self._session.model.wish, self._session.model.decision
+        refusals = {} if info is None else drafters_refused(info.capability)
+        can = info is not None and wish.drafter not in refusals
         # What cannot be is off, whatever one wishes.
         self.overrides.choose(wish.override if can or info is None else "off")
+        self.drafters.choose(wish.drafter)
         self.depths.choose(wish.depth)
         self.overrides.setEnabled(can)
-        decision = self._session.model.decision
-        self.depths.setEnabled(can and decision is not None and decision.mode == "mtp")
+        self.drafters.setEnabled(info is not None)
+        for drafter in get_args(DrafterWish):
+            button = self.drafters.button(drafter)
+            button.setEnabled(info is not None and drafter not in refusals)
+            explain(button, refusals.get(drafter) or TOOLTIPS[drafter])
+        self.drafters.button("draft_model").setVisible(info is not None and draft_model_named(info.capability))
+        self.depths.setEnabled(can and decision is not None and decision.mode != "plain")
         if info is not None:
+            deepest = info.capability.max_depth if wish.drafter in HEAD_DRAFTERS else MAX_DEPTH
             for depth in range(1, MAX_DEPTH + 1):
-                self.depths.button(depth).setEnabled(self.depths.isEnabled() and depth <= info.capability.max_depth)
+                self.depths.button(depth).setEnabled(self.depths.isEnabled() and depth <= deepest)
 
     def _refresh_job(self) -> None:
         """The two buttons, of which the one that was pressed stops what it began, and what came of it."""
@@ -389,7 +396,10 @@ class SpeedPanel(QWidget):
         self._session.model.set_wish(replace(self._session.model.wish, override=override))  # type: ignore[arg-type]
 
     def _on_depth(self, depth: object) -> None:
-        self._session.model.set_wish(MtpWish(self._session.model.wish.override, depth))  # type: ignore[arg-type]
+        self._session.model.set_wish(replace(self._session.model.wish, depth=depth))  # type: ignore[arg-type]
+
+    def _on_drafter(self, drafter: object) -> None:
+        self._session.model.set_wish(replace(self._session.model.wish, drafter=drafter))  # type: ignore[arg-type]
 
     def _do_or_stop(self, do: Callable[[], None]) -> None:
         if self._session.jobs.running is None:

@@ -45,6 +45,13 @@ TOOLTIPS = {
     "probed": "A faint bar is a place behind the depth in use now: it was only tried.",
     "override": "MTP, multi-token prediction: a small head drafts the next tokens, the full model checks them. "
     f"Auto reads ahead where it should pay on {HERE}. A change holds from the next message.",
+    "drafters": "What drafts the tokens that the full model checks. It changes the speed and never a word. A change "
+    "holds from the next message.",
+    "mtp": "Head: the model's own MTP head drafts.",
+    "lookup": "Copies: where the reply repeats what was said before, that is copied ahead. It costs nothing where "
+    "nothing is repeated, and needs no MTP head.",
+    "mixed": "Both: the MTP head drafts, and where the reply repeats what was said before, that is copied ahead.",
+    "draft_model": "Model: the smaller model that is loaded beside this one drafts.",
     "depths": "How many tokens to draft in a round. Auto chooses for you. A change holds from the next message.",
     "check": "Writes the last reply of this chat twice more, unseen: plainly and with MTP, with the same seed, and "
     "compares them word for word. They have to be the same.",
@@ -89,14 +96,16 @@ def figure_of(log: SpeedLog, comparison: Comparison) -> FigureWords:
             definition = "MTP needs a head, and this copy has none" if missing else "MTP cannot run with this model"
         return FigureWords("Plain speed", f"{now:.1f}", "tok/s", definition, TOOLTIPS["speed"])
     if comparison.speed_up is not None:
-        definition = f"With MTP ÷ plain, both timed on {HERE}"
+        definition = f"With {'MTP' if decision.mode == 'mtp' else 'drafts'} ÷ plain, both timed on {HERE}"
         tooltip = f"{TOOLTIPS['speed-up']}\n{timings_of(comparison)}"
         return FigureWords("Net speed-up", f"{comparison.speed_up:.2f}", "×", definition, tooltip)
-    heading = "Speed with MTP"
+    heading = "Speed with MTP" if decision.mode == "mtp" else "Speed with drafts"
     if comparison.unsteady:
         definition = "Speed-up: measuring, rounds vary too much"
         tooltip = f"{TOOLTIPS['unsteady']}\n{timings_of(comparison)}"
-    elif not decision.adaptive or decision.least:
+    elif decision.mode == "lookup" and comparison.plain_rounds >= PLAIN_NEEDED:
+        definition, tooltip = "Nothing was repeated that could be copied", TOOLTIPS["lookup"]
+    elif decision.mode != "lookup" and (not decision.adaptive or decision.least):
         definition, tooltip = "Plain was not measured in this chat", TOOLTIPS["unmeasured"]
     elif comparison.plain_rounds >= PLAIN_NEEDED:
         heading, definition = "Plain speed", "Auto writes plainly: drafts do not pay now"

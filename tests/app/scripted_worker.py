@@ -72,9 +72,10 @@ def model_info(name: str = "Guide", path: str = "/models/guide", **changes: obje
 
 
 def decision(mode: Mode = "mtp", depth: int | None = None) -> Decision:
-    """What the policy decides for the small model here, with MTP or without."""
+    """What the policy decides for the small model here, with MTP or without, or with copies."""
     info = model_info()
-    return decide(info.device, info.capability, MtpWish("auto" if mode == "mtp" else "off", depth))
+    wish = MtpWish("off" if mode == "plain" else "auto", depth, "lookup" if mode == "lookup" else "mtp")
+    return decide(info.device, info.capability, wish)
 
 
 def evidence(*costs: float, accepted: int = 30, date: str = "2026-01-01") -> Evidence:

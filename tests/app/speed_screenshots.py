@@ -23,6 +23,7 @@ from engine.types import (
     Checked,
     CheckProgress,
     Device,
+    DraftSource,
     Measured,
     MeasureProgress,
     MtpWish,
@@ -73,6 +74,7 @@ class TabStudio:
         self.worker.begin(decided=decision)
         chance = random.Random(7)
         drift, stats = 0.0, Snapshot()
+        made_by: DraftSource = "prompt_lookup" if decision.mode == "lookup" else "mtp_chain"
         counters = Counters(100, self.worker.comparer)
         counters.token_read()
         places = {rounds * (look + 1) // (looks + 1) for look in range(looks)}
@@ -85,7 +87,7 @@ class TabStudio:
                 hit = drafts and chance.random() < share
                 ms = plain_ms * (cost if drafts else 1.0)
                 counts = RoundStats(
-                    *(int(drafts), int(drafts), int(hit), 1 + hit, ms, "mtp_chain" if drafts else None),
+                    *(int(drafts), int(drafts), int(hit), 1 + hit, ms, made_by if drafts else None),
                     depth=int(drafted),
                     pipelined=not drafts and (place == 1 or not drafted),
                 )
@@ -145,6 +147,9 @@ def take_tabs(appearance: theme.Appearance, folder: Path) -> None:
     studio.begin(M4, head=None, refusal=MISSING, **four_bit)
     studio.write(15.0)
     studio.take("refused")
+    studio.begin(M4, MtpWish(drafter="lookup"), head=None, refusal=MISSING, **four_bit)
+    studio.write(38.0, cost=1.1, share=0.9)
+    studio.take("copies")
     studio.begin(M4, MtpWish("off"), **four_bit)
     studio.write(38.0)
     studio.take("off-by-user")

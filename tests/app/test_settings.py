@@ -161,9 +161,11 @@ def test_dp08_the_override_is_kept_for_each_model(file: Path) -> None:
     settings = Settings.load(file)
     settings.keep_wish("/models/a", A, MtpWish("on", 2))
     settings.keep_wish("/models/b", B, MtpWish("off"))
+    settings.keep_wish("/models/d", capability(bytes=2), MtpWish("auto", None, "lookup"))
     settings.save()
     again = Settings.load(file)
     assert again.wish("/models/a", A) == MtpWish("on", 2)
+    assert again.wish("/models/d") == MtpWish("auto", None, "lookup")
     assert again.wish("/models/b", B) == MtpWish("off")
     assert again.wish("/models/c", capability(bytes=1)) == MtpWish()
 

@@ -297,6 +297,59 @@ def test_segments_set_the_wish_and_show_it(qtbot: QtBot, bench: Bench) -> None:
     assert panel.depths.value is None
 
 
+def test_what_drafts_is_chosen_like_the_depth_and_neither_changes_the_other(qtbot: QtBot, bench: Bench) -> None:
+    bench.load()
+    panel = bench.panel
+    assert panel.drafters.value == "mtp"
+    assert not panel.drafters.button("draft_model").isVisible(), "none is loaded"
+    qtbot.mouseClick(panel.drafters.button("mixed"), Qt.MouseButton.LeftButton)
+    qtbot.mouseClick(panel.depths.button(2), Qt.MouseButton.LeftButton)
+    assert bench.session.model.wish == MtpWish("auto", 2, "mixed")
+    assert bench.session.model.decision is not None
+    assert bench.session.model.decision.lookup == 2
+    qtbot.mouseClick(panel.drafters.button("lookup"), Qt.MouseButton.LeftButton)
+    assert bench.session.model.wish == MtpWish("auto", 2, "lookup")
+    assert panel.why.sentence.accessibleName().startswith("On: what was said before is copied ahead")
+
+
+def test_a_drafter_that_cannot_be_is_out_of_reach_and_says_why(qtbot: QtBot, bench: Bench) -> None:
+    missing = Refusal("missing_head_weights", "The head’s weights are missing.")
+    unlike = Refusal("draft_vocabulary", "The draft model knows other words.")
+    bench.load(head=None, refusal=missing, draft_refusal=unlike)
+    panel = bench.panel
+    for drafter, why in (("mtp", missing), ("mixed", missing), ("draft_model", unlike)):
+        assert not panel.drafters.button(drafter).isEnabled()
+        assert why.sentence in panel.drafters.button(drafter).toolTip()
+    assert not panel.overrides.isEnabled()
+    qtbot.mouseClick(panel.drafters.button("lookup"), Qt.MouseButton.LeftButton)
+    assert bench.session.model.wish == MtpWish(drafter="lookup")
+    assert panel.overrides.isEnabled()
+    assert panel.depths.isEnabled()
+    assert panel.depths.button(5).isEnabled(), "copies need no head"
+    qtbot.mouseClick(panel.overrides.button("off"), Qt.MouseButton.LeftButton)
+    assert panel.why.sentence.accessibleName() == "Off: you turned reading ahead off."
+
+
+def test_with_copies_alone_it_is_never_called_mtp(bench: Bench) -> None:
+    bench.load()
+    bench.session.model.set_wish(MtpWish(drafter="lookup"))
+    bench.exchange("lookup")
+    assert bench.panel.figure.heading.text() == "Speed with drafts"
+    bench.exchange("plain")
+    bench.exchange("lookup")
+    assert bench.panel.figure.definition.text().startswith("With drafts ÷ plain")
+
+
+def test_dp09_another_drafter_in_mid_reply_says_when_it_holds(bench: Bench) -> None:
+    bench.load()
+    bench.session.send("hello")
+    bench.worker.begin()
+    bench.worker.write("text ")
+    bench.bridge.tick()
+    bench.session.model.set_wish(MtpWish(drafter="lookup"))
+    assert "From your next message: drafts are copies of what was said." in bench.panel.why.sentence.accessibleName()
+
+
 def test_depths_past_what_the_model_can_use_are_out_of_reach(bench: Bench) -> None:
     bench.load(max_depth=3)
     assert [bench.panel.depths.button(depth).isEnabled() for depth in range(1, 6)] == [True] * 3 + [False] * 2
