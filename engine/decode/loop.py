@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol, cast
 
 import mlx.core as mx
 
-from engine.decode.cache import CacheSet
 from engine.decode.conversation import Conversation
 from engine.decode.depth import Depth, FixedDepth
 from engine.decode.draft import MtpChain, Target
@@ -399,7 +398,7 @@ def _prefill(
         conversation.tokens = list(task.prompt[:end])
         if conversation.drafter is not None:
             conversation.drafter.observe(hidden, chunk, [end - done])
-        yield from _by_layers(conversation.caches, pause_at)
+        yield from _in_pieces(_pieces(conversation, hidden), pause_at)
         if conversation.drafter is not None:
             conversation.drafter.prime()
         if end == task.turn_end:
@@ -418,18 +417,28 @@ def _prefill(
         yield True
 
 
-def _by_layers(caches: CacheSet, pause_at: Callable[[], float]) -> Generator[bool, None, None]:
-    """Compute a chunk one layer after the other, with a pause before one that would not be done by `pause_at`.
+def _pieces(conversation: Conversation, hidden: mx.array) -> Iterator[list[mx.array]]:
+    """What a chunk computes, layer by layer: each with what it leaves in its cache, and the last one's states where the
+    drafter reads them. A plain target's are its scores, for which nobody asks."""
+    for layer in conversation.caches:
+        yield layer.arrays
+    if conversation.drafter is not None and conversation.drafter.reads_hidden:
+        yield [hidden]
+        yield []  # the head over the same rows
 
-    What is computed is the same, only when differs: so no word can. A layer is computed with what it leaves in its
-    cache. Where there is no hurry nothing is done here: all layers at once spare the device some waiting.
+
+def _in_pieces(pieces: Iterable[list[mx.array]], pause_at: Callable[[], float]) -> Generator[bool, None, None]:
+    """Compute a chunk piece by piece, with a pause before one that would not be done by `pause_at`.
+
+    What is computed is the same, only when differs: so no word can. Where there is no hurry nothing is done here: all
+    at once spares the device some waiting.
     """
     longest = 0.0
-    for layer in caches if math.isfinite(pause_at()) else ():
+    for piece in pieces if math.isfinite(pause_at()) else ():
         if longest and time.perf_counter() + longest > pause_at():
             yield False
         began = time.perf_counter()
-        mx.eval(layer.arrays)
+        mx.eval(piece)
         longest = max(longest, time.perf_counter() - began)
 
 

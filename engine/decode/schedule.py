@@ -26,8 +26,8 @@ from engine.decode.shared_depth import SharedDepth
 from engine.types import WaitReason
 
 SLICE_MS = 250.0
-"""How long those that write wait while a prompt is read, but for what no pause falls into: a layer, over one chunk, and
-the MTP head over the same."""
+"""How long those that write wait at a time while a prompt is read, or for one layer over one chunk, where that takes
+longer."""
 MOST_ROWS = 16
 """Replies that are written at once. More than so many rows cost a step each, on any chip we know."""
 

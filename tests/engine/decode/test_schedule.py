@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
@@ -157,28 +158,28 @@ def test_where_a_chunk_takes_long_the_others_write_between_its_layers_and_no_wor
 def test_a_slice_ends_before_the_layer_that_would_reach_beyond_it(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 0.0
 
-    class Layer:
-        @property
-        def arrays(self) -> list[mx.array]:
-            """Asked for when the layer is computed, which takes 30 ms."""
-            nonlocal now
-            computed.append(now)
-            now += 0.03
-            return []
+    def layers() -> Iterator[list[mx.array]]:
+        """Each takes 30 ms."""
+        for _ in range(8):
+            yield []
+
+    def computed(piece: list[mx.array]) -> None:
+        nonlocal now, done
+        now, done = now + 0.03, done + 1
 
     def read(slice_s: float) -> list[int]:
         """Layers computed in each slice."""
-        nonlocal now
-        ends, slices = [now + slice_s], [0]
-        computed.clear()
-        for _ in loop._by_layers([Layer() for _ in range(8)], lambda: ends[-1]):  # type: ignore[arg-type]
-            slices.append(len(computed))
+        nonlocal now, done
+        done, ends, slices = 0, [now + slice_s], [0]
+        for _ in loop._in_pieces(layers(), lambda: ends[-1]):
+            slices.append(done)
             now += 0.5  # the others' rounds
             ends.append(now + slice_s)
-        return [more - less for less, more in itertools.pairwise([*slices, len(computed)])]
+        return [more - less for less, more in itertools.pairwise([*slices, done])]
 
-    computed: list[float] = []
+    done = 0
     monkeypatch.setattr(loop, "time", SimpleNamespace(perf_counter=lambda: now))
+    monkeypatch.setattr(loop, "mx", SimpleNamespace(eval=computed))
     assert read(0.1) == [3, 3, 2]
     assert read(0.25) == [8]
     assert read(0.01) == [1] * 8, "no less than a layer"
