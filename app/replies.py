@@ -5,7 +5,7 @@ A reply belongs to the chat it was asked in, whichever chat is shown meanwhile.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from PySide6.QtCore import QObject, Signal
@@ -13,6 +13,7 @@ from PySide6.QtCore import QObject, Signal
 from app.bridge import Bridge, State
 from app.chats.chat import Answer, Chat, Outcome, Turn, new_id
 from app.chats.continuation import Begun, sampling_of
+from app.chats.thinking import ThoughtClock
 from app.model import ModelInUse
 from app.shelf import Shelf
 from app.speed import speed_up_of
@@ -54,6 +55,7 @@ class Writing:
     """What has to be there before it begins."""
     seen: bool = False
     """Its answer has text, so it has taken over from the one before it."""
+    clock: ThoughtClock = field(default_factory=lambda: ThoughtClock(False))
 
 
 class Replies(QObject):
@@ -226,6 +228,8 @@ class Replies(QObject):
         answer.seed = event.seed
         if writing.begun is None:
             answer.opened_thinking = event.opened_thinking
+        begun = writing.begun.text if writing.begun is not None else ""
+        writing.clock = ThoughtClock(answer.opened_thinking, begun, answer.thought_seconds if begun else None)
         self._shelf.store.end(writing.chat, answer)
         self._model.speed.begin(event.decision, writing.chat.id, event.id)
         self.changed.emit()
@@ -247,15 +251,18 @@ class Replies(QObject):
         writing = self._writing.get(id)
         if writing is None:
             return
-        first = not writing.seen
+        answer, turn = writing.answer, writing.turn
+        first, was_shown = not writing.seen, turn.shown is answer
         writing.seen = True
-        writing.answer.outcome = "writing"
-        writing.answer.text += text
-        self._shelf.store.grow(writing.answer, text)
-        if first and len(writing.turn.answers) > 1:
+        answer.outcome = "writing"
+        answer.text += text
+        writing.clock.feed(text)
+        answer.thought_seconds = writing.clock.seconds
+        self._shelf.store.grow(answer, text)
+        if was_shown or not first:
+            self.text_added.emit(writing.chat, answer, text)
+        if first and len(turn.answers) > 1:  # it is one of several versions now, and may have taken over
             self.turns_changed.emit(writing.chat)
-        else:
-            self.text_added.emit(writing.chat, writing.answer, text)
 
     def _on_rounds(self, id: int, rounds: list[RoundStats], snapshot: Snapshot) -> None:
         self._model.speed.add(rounds, snapshot, id)
@@ -289,6 +296,8 @@ class Replies(QObject):
             return
         chat, turn, answer = writing.chat, writing.turn, writing.answer
         chat.writing.remove(answer)
+        writing.clock.stop()
+        answer.thought_seconds = writing.clock.seconds
         begun = writing.begun
         if begun is not None and reply is not None:
             reply = replace(begun.joined(reply), opened_thinking=answer.opened_thinking)

@@ -352,6 +352,17 @@ class Session(QObject):
         self.replies.ask(chat, turn)
         return True
 
+    def regenerate_with(self, path: str) -> bool:
+        """Ask the last question of the chat that is shown once more, of the model at `path`, which is loaded first.
+
+        Should that fail, the answer that is there stays.
+        """
+        if self._writes_here():
+            return False
+        if path != self.model.path:
+            self.use_model(path)
+        return self.regenerate()
+
     def write_versions(self, turn: Turn | None = None) -> bool:
         """Have a question of the chat that is shown answered `VERSIONS` times at once, the last one unless another is
         named. Each has a seed of its own, and is another version of the answer."""

@@ -43,7 +43,7 @@ class Answer:
     `reply` holds what was measured, once it ended; `speed_up` is its speed over plain, where both were measured;
     `model` is the path of the model that wrote it. `opened_thinking`: its text begins inside a thought, without a tag.
     `sampling`, `max_tokens`, `thinking` (None: as its template would have it) and `seed` are what it was written with,
-    `tokens` the ids that were generated.
+    `tokens` the ids that were generated, `thought_seconds` how long it took to think before it answered.
     An `implied` one was never written: it stands where a damaged chat has lost something.
     """
 
@@ -59,6 +59,7 @@ class Answer:
     thinking: bool | None = None
     seed: int | None = None
     tokens: tuple[int, ...] = ()
+    thought_seconds: float | None = None
     id: int = field(default_factory=new_id)
     chosen: int = field(default_factory=new_id)
     """When it was chosen last, on the clock of `new_id`."""

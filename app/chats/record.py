@@ -100,6 +100,7 @@ def details_of(answer: Answer) -> dict[str, Any]:
         "thinking": answer.thinking,
         "seed": answer.seed,
         "speed_up": answer.speed_up,
+        "thought_seconds": answer.thought_seconds,
         "reply": reply,
         "error": None if answer.error is None else asdict(answer.error),
     }
@@ -176,6 +177,7 @@ def answer_of(record: Record) -> Answer:
         thinking=rebuilt(bool | None, details.get("thinking")),  # type: ignore[arg-type]
         seed=rebuilt(int | None, details.get("seed")),  # type: ignore[arg-type]
         speed_up=rebuilt(float | None, details.get("speed_up")),  # type: ignore[arg-type]
+        thought_seconds=rebuilt(float | None, details.get("thought_seconds")),  # type: ignore[arg-type]
         error=_rebuilt_or_none(ErrorReport, details.get("error")),
         tokens=record.tokens,
         id=record.id,

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from time import perf_counter
 
-from PySide6.QtCore import Qt, QTimer, QUrl
+from PySide6.QtCore import Qt, QTimer, QUrl, Signal
 from PySide6.QtGui import (
     QAccessible,
     QAccessibleAnnouncementEvent,
@@ -16,7 +16,7 @@ from PySide6.QtGui import (
     QGuiApplication,
     QResizeEvent,
 )
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QScrollArea, QStackedWidget, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QMenu, QScrollArea, QStackedWidget, QVBoxLayout, QWidget
 
 from app.bridge import State
 from app.chats.chat import Answer, Chat, Turn
@@ -27,7 +27,9 @@ from app.views.desk import Desk
 from app.views.empty import EmptyChat
 from app.views.find import FindBar
 from app.views.message import ReplyView, UserTurn
+from app.views.models_menu import list_models
 from app.views.notice import FailureCard
+from app.views.receipt import Details
 from app.views.room import memory_words
 from app.views.status import StatusLine
 from app.views.transcript import Transcript
@@ -56,6 +58,8 @@ def open_link(address: str) -> None:
 
 def _way_on(answer: Answer) -> str:
     """What the card of a failed answer offers. Where the chat did not fit, another try would end alike."""
+    if answer.outcome == "failed" and not answer.model:  # there was no model to ask
+        return "Choose a model"
     ways = {"prompt_too_long": "Edit message", "chat_full": "Leave out the oldest turns"}
     return ways.get(answer.error.code if answer.error is not None else "", "Try again")
 
@@ -79,6 +83,9 @@ class _Shown:
 
 class ChatView(QWidget):
     """Shows the session's current chat and feeds the session from its composer."""
+
+    folder_wanted = Signal()
+    """A model is to be chosen from the disk."""
 
     def __init__(self, session: Session, prompts: list[str]) -> None:
         super().__init__()
@@ -275,7 +282,10 @@ class ChatView(QWidget):
         shown.question.version_chosen.connect(lambda index: self._choose_question(turn, index))
         if answer is None or view is None:
             return shown
+        view.footer.details_wanted.connect(lambda button: self.show_details(answer, button))
+        view.footer.ways_wanted.connect(lambda button: self._open_menu(self.ways_menu(), button))
         view.footer.version_chosen.connect(lambda index: self._choose(turn, turn.versions[index]))
+        view.thought_seconds = answer.thought_seconds
         if answer.text:
             view.begin(answer.opened_thinking)
             view.append(answer.text)
@@ -320,6 +330,7 @@ class ChatView(QWidget):
 
     def _end(self, view: ReplyView, turn: Turn, answer: Answer) -> None:
         """Show how the answer ended. A later attempt that failed without a word is told beneath it."""
+        view.thought_seconds = answer.thought_seconds
         view.finish(answer.reply, answer.speed_up)
         latest = turn.latest or answer
         told = answer if latest.text else latest
@@ -340,6 +351,9 @@ class ChatView(QWidget):
             self.edit(turn)
         elif way == "Leave out the oldest turns":
             self._session.leave_out_oldest()
+        elif way == "Choose a model":
+            button = self._shown[-1].reply.way_on if self._shown[-1].reply is not None else None
+            self._open_menu(self.models_menu(), button or self)
         elif not way and turn.shown.can_continue:
             self._session.continue_reply()
         else:
@@ -368,6 +382,7 @@ class ChatView(QWidget):
             return
         if shown.reply.empty:
             shown.reply.begin(answer.opened_thinking)
+        shown.reply.thought_seconds = answer.thought_seconds
         shown.reply.append(text)
 
     def _on_answer_ended(self, chat: Chat, answer: Answer) -> None:
@@ -443,6 +458,37 @@ class ChatView(QWidget):
         """Bring a question back into the composer; sending makes it a new version, and what followed stays with the
         old one."""
         self.desk.edit(turn)
+
+    def models_menu(self) -> QMenu:
+        """The models that the last question can be asked of."""
+        menu = QMenu(self)
+        list_models(menu, self._session, self._regenerate_with)
+        menu.addSeparator()
+        menu.addAction("Open Model Folder…", self.folder_wanted.emit)
+        return menu
+
+    def ways_menu(self) -> QMenu:
+        """The ways in which the last question can be asked once more."""
+        menu = QMenu(self)
+        menu.addAction("Regenerate", self.regenerate)
+        menu.addAction("Write Three Versions", self.write_versions)
+        menu.addSeparator()
+        list_models(menu, self._session, self._regenerate_with, "With {}")
+        return menu
+
+    def _open_menu(self, menu: QMenu, under: QWidget) -> None:
+        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        menu.popup(under.mapToGlobal(under.rect().bottomLeft()))
+
+    def _regenerate_with(self, path: str) -> None:
+        if self._session.regenerate_with(path) and self._shown and self._shown[-1].reply is not None:
+            self._shown[-1].reply.unmark()
+
+    def show_details(self, answer: Answer, beside: QWidget) -> Details:
+        """Show what is remembered of an answer."""
+        details = Details(answer, self)
+        details.open_at(beside)
+        return details
 
     def regenerate(self) -> None:
         """Ask the last question once more; how the last attempt ended is no longer said."""

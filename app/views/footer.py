@@ -25,6 +25,10 @@ class ReplyFooter(QWidget):
     """`reveal` and the focus of its buttons decide whether anything is painted."""
 
     regenerate_requested = Signal()
+    ways_wanted = Signal(object)
+    """Other ways to regenerate are asked for; the button under which to list them."""
+    details_wanted = Signal(object)
+    """The button beside which to show what is remembered of the reply."""
     version_chosen = Signal(int)
     """The index of the version that a person wants."""
 
@@ -38,10 +42,16 @@ class ReplyFooter(QWidget):
         self.copy_button = CopyButton(source, "Copy reply", flush=True)
         self.regenerate_button = QuietButton("refresh", "Regenerate", flush=True)
         self.regenerate_button.clicked.connect(self.regenerate_requested)
+        self.ways_button = QuietButton("chevron-down", "Regenerate in another way", flush=True)
+        self.ways_button.clicked.connect(lambda: self.ways_wanted.emit(self.ways_button))
+        self.details_button = QuietButton("info", "Details of this reply", flush=True)
+        self.details_button.clicked.connect(lambda: self.details_wanted.emit(self.details_button))
+        self.details_button.hide()
+        self._buttons = (self.copy_button, self.regenerate_button, self.ways_button, self.details_button)
         self._across = across = QHBoxLayout(self)
         across.setContentsMargins(0, 0, 0, 0)
         across.setSpacing(0)
-        for button in (self.copy_button, self.regenerate_button):
+        for button in self._buttons:
             button.installEventFilter(self)
             across.addWidget(button)
         across.addStretch(1)
@@ -55,7 +65,12 @@ class ReplyFooter(QWidget):
     @property
     def shown(self) -> bool:
         """Whether it is seen: under the pointer, or with the focus on one of its buttons."""
-        return self._revealed or self.copy_button.hasFocus() or self.regenerate_button.hasFocus()
+        return self._revealed or any(button.hasFocus() for button in self._buttons)
+
+    def offer_regenerate(self, offered: bool) -> None:
+        """Whether the reply can be asked for again."""
+        self.regenerate_button.setVisible(offered)
+        self.ways_button.setVisible(offered)
 
     def show_version(self, index: int, count: int) -> None:
         """Say that version `index` (from 0) of `count` is shown; there is a switch where there are several."""
@@ -70,6 +85,7 @@ class ReplyFooter(QWidget):
     def show_figures(self, figures: list[str], details: str = "") -> None:
         """`details` are further figures for the tooltip, above what all of them mean."""
         self._figures = figures
+        self.details_button.show()
         self.setAccessibleName(", ".join(figures))
         explain(self, f"{details}\n\n{DEFINITIONS}".strip() if len(figures) > 1 else "")
         self.update()
@@ -79,7 +95,7 @@ class ReplyFooter(QWidget):
         self._apply()
 
     def _apply(self) -> None:
-        for button in (self.copy_button, self.regenerate_button):
+        for button in self._buttons:
             button.set_faint(not self.shown)
         self.update()
 
@@ -95,8 +111,8 @@ class ReplyFooter(QWidget):
         painter = QPainter(self)
         painter.setFont(now.font("small"))
         painter.setPen(now.colour("text3"))
-        buttons = (self.copy_button, self.regenerate_button)  # either may be hidden by whoever has no use for it
-        left = max((button.geometry().right() + 1 for button in buttons if button.isVisible()), default=0)
+        # Each may be hidden by whoever has no use for it.
+        left = max((button.geometry().right() + 1 for button in self._buttons if button.isVisible()), default=0)
         room = QRectF(self.rect()).adjusted(left, 0, 0, 0)
         words = painter.fontMetrics().elidedText(self.words, Qt.TextElideMode.ElideRight, int(room.width()))
         painter.drawText(room, Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft, words)

@@ -5,15 +5,14 @@ from __future__ import annotations
 import sys
 
 from PySide6.QtCore import QSize, Qt, Signal
-from PySide6.QtGui import QAction, QResizeEvent
+from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QMenu, QToolButton, QVBoxLayout, QWidget
 
 from app import theme
 from app.icons import icon
-from app.model import model_name
 from app.session import Session
-from app.settings import GUIDE
 from app.views.controls import Dot, Elided, Hairline, IconButton, Label, explain, restyle
+from app.views.models_menu import list_models
 from app.views.room import memory_words
 from app.views.verdict import TOOLTIPS
 
@@ -45,7 +44,6 @@ class ModelPicker(QToolButton):
         self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         self._menu = QMenu(self)
         self._menu.setLayoutDirection(Qt.LayoutDirection.LeftToRight)
-        self._menu.setToolTipsVisible(True)  # two folders may have one name
         self._menu.aboutToShow.connect(self._fill)
         self.setMenu(self._menu)
         session.model.changed.connect(self.refresh)
@@ -74,14 +72,7 @@ class ModelPicker(QToolButton):
 
     def _fill(self) -> None:
         self._menu.clear()
-        for path in (GUIDE, *self._session.settings.recent_models):
-            action = QAction(model_name(path), self._menu)
-            if path == self._session.model.path:  # the one mark among them says which is in use
-                action.setCheckable(True)
-                action.setChecked(True)
-            action.setToolTip(path)
-            action.triggered.connect(lambda _=False, path=path: self._session.use_model(path))
-            self._menu.addAction(action)
+        list_models(self._menu, self._session, self._session.use_model)
         self._menu.addSeparator()
         self._menu.addAction("Open Model Folder…", self.folder_wanted.emit)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil, inf
-from time import monotonic, perf_counter
+from time import perf_counter
 from typing import Literal
 
 from PySide6.QtCore import QEvent, QObject, QPoint, Qt, QTimer, Signal
@@ -271,8 +271,9 @@ class ReplyView(_Turn):
         self.setMinimumWidth(1)  # what stands in it adapts, and must not keep the window wide
         self._empty = True
         self._reader = ReplyReader()
-        self._began_thinking: float | None = None
-        self._thought_seconds: float | None = None
+        self.thought_seconds: float | None = None
+        """How long the thinking took, once that is over; for whoever keeps the reply to say, before the text or the end
+        that says it is over."""
         self._thoughts: list[str] = []
         self._answers: list[Part] = []
         self._ended = False
@@ -315,7 +316,6 @@ class ReplyView(_Turn):
         """The next piece of the reply."""
         self._empty = False
         self._take(self._reader.feed(text))
-        self._time_thought()
         self._schedule(self._interval)
 
     def finish(self, reply: Reply | None = None, speed_up: float | None = None) -> None:
@@ -368,9 +368,14 @@ class ReplyView(_Turn):
     def _offer(self) -> None:
         """Show what can be done about the reply's end, or hide it."""
         retired = self._retired
-        self.footer.regenerate_button.setVisible(not retired)
+        self.footer.offer_regenerate(not retired)
         if isinstance(self._ending, FailureCard | EndingLine) and self._ending.button is not None:
             self._ending.button.setVisible(not retired and bool(self._ending.button.text()))
+
+    @property
+    def way_on(self) -> QWidget | None:
+        """The button under the reply's end, if there is one."""
+        return self._ending.button if isinstance(self._ending, FailureCard | EndingLine) else None
 
     def source(self) -> str:
         """The reply as Markdown, without thinking and tool calls: what Copy copies."""
@@ -405,13 +410,6 @@ class ReplyView(_Turn):
             else:
                 pieces = (part.text[at : at + CHUNK] for at in range(0, len(part.text), CHUNK))
                 self._answers += [Part("text", piece) for piece in pieces]
-
-    def _time_thought(self) -> None:
-        """Time the thinking, unless it came in one piece: then it is read from an old chat."""
-        if self._reader.thinking:
-            self._began_thinking = self._began_thinking or monotonic()
-        elif self._began_thinking is not None and self._thought_seconds is None:
-            self._thought_seconds = monotonic() - self._began_thinking
 
     def texts(self) -> list[PageText | Thought]:
         """What can be selected and searched, in the order of reading; a folded thought stands for its text."""
@@ -496,7 +494,7 @@ class ReplyView(_Turn):
             return
         self._thought.append(fresh)
         if self._ended or not self._reader.thinking:
-            self._thought.finish(self._thought_seconds, complete=not self._reader.thinking)
+            self._thought.finish(self.thought_seconds, complete=not self._reader.thinking)
             self._thought.setVisible(bool(self.thought().strip()))  # some models open a thought to leave it empty
 
     def _draw_answer(self) -> None:

@@ -154,6 +154,7 @@ class Window(QMainWindow):
         self.inspector.speed.export.clicked.connect(self.export_rounds)
         self.inspector.instructions.presets.settings_wanted.connect(lambda: self.show_settings("Chat"))
         self.header.picker.folder_wanted.connect(self.choose_folder)
+        self.chat.folder_wanted.connect(lambda: self.choose_folder(session.regenerate_with))
         for changed in (
             *(session.state_changed, session.current_changed, session.chats_changed),
             *(session.turns_changed, session.undo_changed),
@@ -167,11 +168,11 @@ class Window(QMainWindow):
         self.session.new_chat()
         self.chat.composer.setFocus()
 
-    def choose_folder(self) -> None:
-        """Ask for a model folder and load it."""
+    def choose_folder(self, use: Callable[[str], object] | None = None) -> None:
+        """Ask for a model folder and load it, or do with it what `use` does."""
         folder = QFileDialog.getExistingDirectory(self, "Open Model Folder")
         if folder:
-            self.session.use_model(folder)
+            (use or self.session.use_model)(folder)
 
     def rename_chat(self) -> None:
         """Let the title of the chat that is shown be edited, where the list has it."""

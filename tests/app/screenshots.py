@@ -12,8 +12,9 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from PySide6.QtCore import QEventLoop, QTimer
-from PySide6.QtWidgets import QApplication
+from PySide6.QtCore import QEventLoop, QPoint, QTimer
+from PySide6.QtGui import QPainter
+from PySide6.QtWidgets import QApplication, QWidget
 
 from app import theme
 from app.bridge import Bridge
@@ -110,6 +111,14 @@ class Studio:
         self.bridge.tick()
         self.settle()
         self.window.grab().save(str(self._folder / f"{name}-{self._appearance}.png"))
+
+    def take_with(self, name: str, card: QWidget) -> None:
+        """A picture with a card that is a window of its own laid over it."""
+        picture = self.window.grab()
+        painter = QPainter(picture)
+        painter.drawPixmap(self.window.mapFromGlobal(card.mapToGlobal(QPoint(0, 0))), card.grab())
+        painter.end()
+        picture.save(str(self._folder / f"{name}-{self._appearance}.png"))
 
     def write(self, text: str, mode: Mode, speed: float, rounds: int = 400) -> Snapshot:
         """Write a reply at about `speed` tokens/s, with a wobble that a plot can show."""

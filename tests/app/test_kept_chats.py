@@ -24,6 +24,7 @@ from app.settings import Settings
 from app.views.chat_list import by_day, day_of
 from app.views.message import UserTurn
 from app.views.notice import EndingLine
+from app.views.thought import Thought
 from tests.app.house import House
 from tests.checkpoints import build
 
@@ -408,6 +409,27 @@ def test_quit_before_the_first_word_the_app_comes_back_to_the_question(shelf: Sh
     house.window.chat.composer.show_text("")
     house = shelf.open()
     assert (house.questions, house.draft) == ([], ""), "nothing waits to be sent: a new chat"
+
+
+def test_how_long_a_thought_took_outlives_the_app(shelf: Shelf) -> None:
+    house = shelf.open()
+    house.send("first")
+    house.worker.begin()
+    for piece in ("<think>Let me see.", " Yes.", "</think>The answer."):
+        house.worker.write(piece)
+        house.tick()
+    house.worker.finish("<think>Let me see. Yes.</think>The answer.", house.worker.stats(9))
+    house.tick()
+
+    def words(house: House) -> str:
+        house.replies[-1].flush()
+        return house.replies[-1].findChild(Thought).words
+
+    before = words(house)
+    assert before.startswith("Thought for ")
+    house = shelf.open()
+    house.session.show_chat(house.session.chats[-1] if house.session.chats[0].is_empty else house.session.chats[0])
+    assert words(house) == before
 
 
 def test_what_was_queued_outlives_the_app_and_waits_for_a_person(shelf: Shelf) -> None:

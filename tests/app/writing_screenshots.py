@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from app.chats.files import TextFile
 from app.views.attached import FileCard
+from app.views.message import ReplyView
 
 if TYPE_CHECKING:
     from tests.app.screenshots import Studio
@@ -50,3 +51,9 @@ def take_writing(studio: Studio) -> None:
     window.chat.edit(session.current.turns[0])
     studio.take("editing")
     desk.give_up_edit()
+    view = next(turn for turn in window.chat.transcript.turns if isinstance(turn, ReplyView))
+    view.footer.reveal(True)
+    details = window.chat.show_details(session.current.turns[0].answers[0], view.footer.details_button)
+    studio.settle()
+    studio.take_with("details", details)
+    details.close()
