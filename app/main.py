@@ -101,7 +101,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         qt.aboutToQuit.connect(window.session.close)
         qt.aboutToQuit.connect(crash.end)
         for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, lambda *_: window.close())  # heard at the bridge's next tick
+            signal.signal(number, lambda *_: window.close_unasked())  # heard at the bridge's next tick
         window.show()
     except Exception as error:
         crash.tell(error)

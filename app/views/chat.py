@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from time import perf_counter
+from weakref import WeakKeyDictionary
 
 from PySide6.QtCore import Qt, QTimer, QUrl, Signal
 from PySide6.QtGui import (
@@ -100,6 +101,9 @@ class ChatView(QWidget):
         self._trimmer.timeout.connect(self._trim)
         self._whole_wanted = False
         """Whether all turns are to be built, wherever the reader is."""
+        self._chat = session.current
+        self._places: WeakKeyDictionary[Chat, tuple[Turn, bool, int]] = WeakKeyDictionary()
+        """Where the reader was in chats that are not shown: a turn, whether in its reply, and how far down."""
         self._failures: dict[Chat, ErrorReport] = {}
         self._failure: FailureCard | None = None
         self._notice = self._notice_action = ""
@@ -318,12 +322,16 @@ class ChatView(QWidget):
             self.transcript.show_turn(place.question)
 
     def _on_message_wanted(self, turn: Turn, answer: Answer | None) -> None:
+        shown = self._built(turn)
+        if shown is not None:
+            self.transcript.show_turn(shown.question if answer is None or shown.reply is None else shown.reply)
+
+    def _built(self, turn: Turn) -> _Shown | None:
+        """A turn as it stands in the transcript, built now if it was not yet; None where it is not on the path."""
         path = self._session.current.turns
         while self._above and turn in path[: self._above]:
             self._add_above()
-        shown = self._shown_of(turn)
-        if shown is not None:
-            self.transcript.show_turn(shown.question if answer is None or shown.reply is None else shown.reply)
+        return self._shown_of(turn)
 
     def _shown_of(self, turn: Turn | None) -> _Shown | None:
         return next((each for each in reversed(self._shown) if each.turn is turn), None)
@@ -363,9 +371,30 @@ class ChatView(QWidget):
         return chat is self._session.current
 
     def _on_current_changed(self) -> None:
+        self._keep_place()
         self._show_chat()
+        self._find_place()
         self._show_failure()
         self.desk.show_draft()
+
+    def _keep_place(self) -> None:
+        """Remember where the reader is in the chat that is shown no longer; who is at the end comes back to the end."""
+        place, chat, self._chat = self.transcript.place, self._chat, self._session.current
+        self._places.pop(chat, None)
+        if place is not None:
+            view, below = place
+            shown = next((each for each in self._shown if view in (each.question, each.reply)), None)
+            if shown is not None:
+                self._places[chat] = (shown.turn, view is shown.reply, below)
+
+    def _find_place(self) -> None:
+        """Go where the reader was."""
+        if (place := self._places.get(self._chat)) is None:
+            return
+        turn, in_reply, below = place
+        shown = self._built(turn)
+        if shown is not None:
+            self.transcript.stay_with(shown.reply if in_reply and shown.reply is not None else shown.question, below)
 
     def _on_turns_changed(self, chat: Chat) -> None:
         if self._shows(chat):

@@ -16,6 +16,7 @@ from PySide6.QtCore import (
     QPoint,
     QPointF,
     QRect,
+    QRectF,
     QSize,
     Qt,
     Signal,
@@ -25,6 +26,7 @@ from PySide6.QtGui import (
     QFontMetrics,
     QKeyEvent,
     QPainter,
+    QPen,
     QTextCharFormat,
     QTextLayout,
     QTextOption,
@@ -58,12 +60,14 @@ Index = QModelIndex | QPersistentModelIndex
 
 @dataclass(frozen=True)
 class Row:
-    """A heading, a chat, or a message that was found in one. `live`: a reply is being written there."""
+    """A heading, a chat, or a message that was found in one. `live`: a reply is being written there; `unseen`: one has
+    ended there that nobody has looked at."""
 
     text: str
     chat: Chat | None = None
     hit: Hit | None = None
     live: bool = False
+    unseen: bool = False
 
     @property
     def key(self) -> tuple[object, ...]:
@@ -74,7 +78,8 @@ class Row:
     def spoken(self) -> str:
         if self.hit is not None:
             return f"{self.text}: {self.hit.snippet.text}"
-        return f"{self.text}, a reply is being written" if self.live else self.text
+        signs = ["a reply is being written"] * self.live + ["a new reply"] * self.unseen
+        return ", ".join([self.text, *signs])
 
 
 def by_day(chats: list[Chat], today: date) -> Iterator[Row]:
@@ -101,7 +106,7 @@ def day_of(day: date, today: date) -> str:
 
 
 def row_of(chat: Chat) -> Row:
-    return Row(chat.title, chat, live=bool(chat.writing))
+    return Row(chat.title, chat, live=bool(chat.writing), unseen=chat.unseen)
 
 
 class Rows(QAbstractListModel):
@@ -136,7 +141,7 @@ class Rows(QAbstractListModel):
             case Qt.ItemDataRole.DisplayRole | Qt.ItemDataRole.EditRole:
                 return row.text
             case Qt.ItemDataRole.ToolTipRole:
-                return row.text if row.chat is not None else None
+                return row.spoken if row.chat is not None and row.hit is None else row.text if row.chat else None
             case Qt.ItemDataRole.AccessibleTextRole:
                 return row.spoken
             case _:
@@ -158,7 +163,8 @@ class Rows(QAbstractListModel):
 
 
 class ChatRows(QStyledItemDelegate):
-    """Paints a row: a heading, a title with the live dot while a reply is written, or a match in its words."""
+    """Paints a row: a heading, a title or a match in its words. Beside a title the live dot says that a reply is being
+    written, a ring and a heavier hand that one has ended there unseen. Nothing moves."""
 
     def sizeHint(self, option: QStyleOptionViewItem, index: Index) -> QSize:
         row: Row = index.data(ROW_ROLE)
@@ -207,8 +213,13 @@ class ChatRows(QStyledItemDelegate):
             painter.setPen(Qt.PenStyle.NoPen)
             painter.setBrush(colours.colour("accent"))
             painter.drawEllipse(words.right() - 5, words.center().y() - 2, 6, 6)
+        elif row.unseen:
+            painter.setPen(QPen(colours.colour("text2"), 1.3))
+            painter.setBrush(Qt.BrushStyle.NoBrush)
+            painter.drawEllipse(QRectF(words.right() - 4.35, words.center().y() - 1.35, 4.7, 4.7))
+        if row.live or row.unseen:
             words = words.adjusted(0, 0, -14, 0)
-        font = colours.font("uimedium" if selected else "ui")
+        font = colours.font("uimedium" if selected or row.unseen else "ui")
         painter.setFont(font)
         painter.setPen(colours.colour("text"))
         title = QFontMetrics(font).elidedText(row.text, Qt.TextElideMode.ElideRight, words.width())

@@ -21,6 +21,7 @@ DEFINITIONS = (
     "tokens: what the model wrote, its end mark included\n"
     "first token: the time from the request to the first token; nearly all of it is for reading the message\n"
     f"× plain: how many times as fast as without MTP, both timed in this chat on {HERE}\n"
+    "at once: how many replies at most shared the rounds; what one takes in company is not compared with plain\n"
     "accepted: drafts that the model itself would have written, of those that were checked"
 )
 
@@ -40,6 +41,8 @@ def figures(reply: Reply, speed_up: float | None = None) -> list[str]:
         words.append(f"first token {(reply.first_token_ms or reply.prefill_ms) / 1000:.2f} s")
     if speed_up is not None and reply.decision.mode != "plain":
         words.append(f"{speed_up:.2f}× plain")
+    if stats.batch > 1:
+        words.append(f"{stats.batch} at once")
     if stats.acceptance is not None:
         words.append(f"{stats.acceptance * 100:.0f} % accepted")
     words.append(ENDINGS[reply.finish_reason])

@@ -124,7 +124,9 @@ class LiveChip(QFrame):
         with_drafts = decision.mode != "plain"
         parts = [f"{now:.0f} tok/s"]
         speed_up = log.comparison(log.chat).speed_up
-        if with_drafts and speed_up is not None:
+        if log.company:
+            parts.append(f"{len(log.company)} at once")
+        elif with_drafts and speed_up is not None:
             parts.append(f"{speed_up:.1f}×")
         self._text.setText(" · ".join(parts))
         self._dot.setVisible(log.live)

@@ -17,6 +17,7 @@ from PySide6.QtWidgets import QFrame, QHBoxLayout, QScrollArea, QVBoxLayout, QWi
 
 from app.session import Session
 from app.speed import SpeedLog, axis_top
+from app.views.company import CompanyRows
 from app.views.controls import Button, Elided, Hairline, Label, Paragraph, Segments, explain, row
 from app.views.drafters import HEAD_DRAFTERS, coming_words, draft_model_named, drafters_refused, kind_of
 from app.views.figures import HERE, day
@@ -77,6 +78,8 @@ class SpeedPanel(QWidget):
         axis.addStretch(1)
         axis.addWidget(Label("now", "axis", "text3"))
 
+        self.company = CompanyRows()
+
         self._bars = QWidget()
         bars = QVBoxLayout(self._bars)
         bars.setContentsMargins(0, 0, 0, 0)
@@ -125,7 +128,8 @@ class SpeedPanel(QWidget):
             (self.why, 16),
             (self.speed_plot, 0),
             (self.acceptance_plot, 0),
-            (self._now, 12),
+            (self._now, 0),
+            (self.company, 12),
             (_one_above_another(self._bars, self._costs), 12),
             (self._numbers, 0),
         ):
@@ -283,8 +287,10 @@ class SpeedPanel(QWidget):
         self.figure.show_figure(figure_of(log, self._comparison))
         now, snapshot = log.speed_now, log.drafted_snapshot
         self.speed_plot.value.setText("" if now is None else f"{now:.1f}")
+        titles = {chat.id: chat.title for chat in self._session.chats} if log.company else {}
+        self.company.show_company(log.company, titles)
         explain(self.speed_plot, f"{TOOLTIPS['speed']}\n{totals_of(log.totals)}".strip())
-        recent = None if snapshot is None else (snapshot.recent_acceptance if log.live else snapshot.acceptance)
+        recent = None if snapshot is None else (log.acceptance_now if log.live else snapshot.acceptance)
         self.acceptance_plot.value.setText("" if recent is None else f"{recent * 100:.0f} %")
 
         decision = log.decision

@@ -202,11 +202,20 @@ class Transcript(QScrollArea):
 
     def show_turn(self, turn: UserTurn | ReplyView) -> None:
         """Bring a turn into sight, near the top, and stay with it while what is above it is drawn."""
+        self.stay_with(turn, -ABOVE_WANTED)
+
+    @property
+    def place(self) -> tuple[UserTurn | ReplyView, int] | None:
+        """The turn that the reader has at the top, and how many pixels of it are above; None at the end of the chat."""
+        return None if self._following or self._read_turn is None else (self._read_turn, self._read_below)
+
+    def stay_with(self, turn: UserTurn | ReplyView, below: int) -> None:
+        """Go to where `below` pixels of a turn are above the top, and stay there while the rest is drawn."""
         if turn in self._undrawn:
             self._undrawn.remove(turn)
             self._undrawn.append(turn)
         self._follow(False)
-        self._read_turn, self._read_mark, self._read_below = turn, None, -ABOVE_WANTED
+        self._read_turn, self._read_mark, self._read_below = turn, None, below
         self._hold()
 
     def texts(self) -> list[PageText | Thought]:

@@ -5,9 +5,10 @@ What was not measured is not said: a missing number is None or an empty list, ne
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from app.speed import SpeedLog
+from app.speed import LiveReply, SpeedLog
 from app.views.figures import HERE
 from engine.types import PLAIN_NEEDED, Comparison, Decision, DraftSource, Evidence, RoundCost, Snapshot
 
@@ -25,7 +26,11 @@ TOOLTIPS = {
     "plain for now": "Auto tries drafts again now and then, and goes back to plain steps where they do not pay: then "
     "it is as fast as with MTP off, and there is no speed-up to show.",
     "speed": "Tokens per second while writing, without the time to read your message. "
-    "While a reply is written: over the last two seconds. After it: over the whole reply.",
+    "While replies are written: over the last two seconds, all of them together. After it: over the whole reply.",
+    "company": "Replies that are written at once share the rounds of the model: one pass checks the drafts of all of "
+    "them. Each has its own depth, and tokens per second over the last two seconds; together they make the speed "
+    "above. How fast one is in company says nothing of MTP against plain, so a speed-up is measured while a reply is "
+    "written alone. Padding: rows of the pass that are there only because another reply had more drafts.",
     "acceptance": "Accepted drafts divided by checked drafts, over the last two seconds. A draft behind a rejected "
     "one is never checked and does not count.",
     "by draft": "For each place in the chain of drafts: accepted divided by checked, in the last reply with MTP.",
@@ -87,6 +92,9 @@ def figure_of(log: SpeedLog, comparison: Comparison) -> FigureWords:
     decision, now = log.decision, log.speed_now
     if now is None or decision is None:
         return FigureWords("Speed", "", "Not measured yet", "The figures come with the first reply", TOOLTIPS["speed"])
+    if company := log.company:
+        definition = f"{len(company)} at once. A speed-up is measured of one alone"
+        return FigureWords("Speed, all replies", f"{now:.1f}", "tok/s", definition, TOOLTIPS["company"])
     if decision.mode == "plain":
         refusal = decision.receipt.refusal
         can = refusal is None or refusal.code in BY_CHOICE
@@ -127,6 +135,18 @@ def timings_of(comparison: Comparison) -> str:
 
 def _kind(drafts: int) -> str:
     return "plain steps" if drafts == 0 else "rounds of 1 draft" if drafts == 1 else f"rounds of {drafts} drafts"
+
+
+def batch_of(replies: Sequence[LiveReply]) -> str:
+    """What their latest round held: "a batch of 3, 8 % padding"."""
+    latest = [reply.written.rounds[-1] for reply in replies if reply.written.rounds]
+    batch = max((stats.batch for stats in latest), default=1)
+    if batch == 1:
+        return "in turns"
+    shared = [stats for stats in latest if stats.batch == batch]
+    padded = sum(stats.padded for stats in shared)
+    rows = sum(1 + stats.drafted + stats.padded for stats in shared)
+    return f"a batch of {batch}" + (f", {padded / rows * 100:.0f} % padding" if padded else "")
 
 
 def drafting(comparison: Comparison) -> RoundCost | None:

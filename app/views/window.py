@@ -57,6 +57,7 @@ class Window(QMainWindow):
         self._settings = session.settings
         self._was_painted = False
         self._crashed = False
+        self._unasked = False
         self._settings_window: SettingsWindow | None = None
         self.setWindowTitle("Foreword")
         self.setMinimumSize(520, 480)
@@ -381,7 +382,31 @@ class Window(QMainWindow):
             self._ring.follow(QApplication.focusWidget())
         return moved
 
+    def close_unasked(self) -> None:
+        """Close, whatever is being written: nobody is there to be asked."""
+        self._unasked = True
+        self.close()
+
+    def _may_close(self) -> bool:
+        """Ask once where several chats would break off."""
+        chats = {writing.chat for writing in self.session.replies.under_way}
+        if len(chats) < 2 or self._unasked:
+            return True
+        question = QMessageBox(self)
+        question.setIcon(QMessageBox.Icon.Question)
+        question.setText(f"Quit while {len(chats)} chats are being written?")
+        question.setInformativeText("What is written so far is kept, and each reply can be continued later.")
+        leave = question.addButton("Quit", QMessageBox.ButtonRole.AcceptRole)
+        stay = question.addButton("Keep Writing", QMessageBox.ButtonRole.RejectRole)
+        question.setDefaultButton(leave)
+        question.setEscapeButton(stay)
+        question.exec()
+        return question.clickedButton() is leave
+
     def closeEvent(self, event: QCloseEvent) -> None:
+        if not self._may_close():
+            event.ignore()
+            return
         self._settings.geometry = bytes(self.saveGeometry().toBase64().data()).decode("ascii")
         self._settings.save()
         if self._settings_window is not None:

@@ -28,4 +28,4 @@ def house(qtbot: QtBot) -> Iterator[House]:
     house = House(qtbot)
     house.load()
     yield house
-    house.window.close()
+    house.window.close_unasked()

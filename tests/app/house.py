@@ -28,7 +28,7 @@ class House:
         if not self.settings.geometry:
             self.window.resize(1280, 840)
         self.session = self.window.session
-        qtbot.addWidget(self.window)
+        qtbot.addWidget(self.window, before_close_func=Window.close_unasked)
         with qtbot.waitSignal(self.window.painted):
             self.window.show()
         self.bridge._timer.stop()  # the test says when a tick is

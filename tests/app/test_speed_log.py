@@ -156,3 +156,51 @@ def test_the_plots_span_what_was_written_up_to_a_minute(seconds: float, span: fl
     log.begin(decision())
     log.add([stats(ms=seconds * 1000)], Snapshot(tokens=20, tokens_per_second=10.0, recent_tokens_per_second=10.0))
     assert log.span_s == span
+
+
+# ---------------------------------------------------------------- several at once
+
+
+def in_company() -> SpeedLog:
+    """Two replies that share their rounds, at 30 and 10 tokens/s."""
+    log = SpeedLog()
+    log.begin(decision(), "a", 1)
+    log.begin(decision(), "b", 2)
+    log.add([replace(stats(), batch=2, depth=2)] * 10, snapshot(30.0, 0.8), 1)
+    log.add([replace(stats(), batch=2, depth=1)] * 10, snapshot(10.0, 0.4), 2)
+    return log
+
+
+def test_of_several_replies_the_speed_is_that_of_all_together_while_they_are_written() -> None:
+    log = in_company()
+    assert log.speed_now == 40.0
+    assert [(live.chat, live.depth) for live in log.company] == [("a", 2), ("b", 1)]
+    log.end(reply(101, 2000.0), 2)
+    assert log.company == []
+    assert log.live
+    log.add([stats()], snapshot(35.0), 1)
+    assert log.speed_now == 35.0
+    log.end(None, 1)
+    assert not log.live
+
+
+def test_the_time_of_a_round_that_several_share_passes_once() -> None:
+    assert in_company().writing_s == pytest.approx(10 * 0.1)
+
+
+def test_acceptance_of_several_counts_each_by_how_fast_it_is_written() -> None:
+    assert in_company().acceptance_now == pytest.approx((30 * 0.8 + 10 * 0.4) / 40)
+
+
+def test_each_of_several_replies_keeps_its_own_rounds_and_its_own_end() -> None:
+    log = in_company()
+    log.end(reply(101, 2000.0), 2)
+    first, second = log.replies
+    assert [each.depth for each in (first.rounds[0], second.rounds[0])] == [2, 1]
+    assert (first.reply, second.reply is not None) == (None, True)
+
+
+def test_a_reply_that_had_company_is_not_compared_with_plain_alone() -> None:
+    alone = reply(101, 2000.0, comparison=Comparison(4, 40.0, 1.5, 1.4))
+    assert speed_up_of(alone) == 1.4
+    assert speed_up_of(replace(alone, stats=replace(alone.stats, batch=2))) is None
