@@ -459,6 +459,20 @@ def test_a_model_that_is_let_go_leaves_no_memory_behind(worker: Worker, model: P
     assert mx.get_active_memory() + mx.get_cache_memory() < before + weights / 4
 
 
+def test_k14_models_are_swapped_without_growing_memory(worker: Worker, model: Path, tmp_path: Path) -> None:
+    other = build(tmp_path / "other", "dense", seed=1, shape=Shape(hidden=256, vocab=8192))
+    weights = (other / "model.safetensors").stat().st_size
+    process, held, resident = psutil.Process(), [], []
+    for number in range(3):
+        for path in (other, model):
+            loaded(worker, path)
+            write(worker, request(2 * number + (path is model), max_tokens=8))
+        held.append(mx.get_active_memory() + mx.get_cache_memory())
+        resident.append(process.memory_info().rss)
+    assert max(held[1:]) < held[0] + weights / 4
+    assert resident[-1] < resident[0] + weights, "five swaps leave not even one more model"
+
+
 def test_k14_the_model_before_is_gone_before_the_next_one_is_read(
     worker: Worker, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
