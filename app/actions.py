@@ -12,6 +12,8 @@ from PySide6.QtCore import QObject
 from PySide6.QtGui import QAction, QKeySequence
 from PySide6.QtWidgets import QMainWindow, QMenu
 
+from app.words import mark, tr
+
 Role = QAction.MenuRole
 Standard = QKeySequence.StandardKey
 
@@ -31,76 +33,76 @@ SEPARATOR = None
 
 # A Mac puts its own entry for this into every View menu.
 FULL_SCREEN: tuple[Entry | None, ...] = (
-    () if sys.platform == "darwin" else (SEPARATOR, Entry("full_screen", "Full Screen", ("F11",), checkable=True))
+    () if sys.platform == "darwin" else (SEPARATOR, Entry("full_screen", mark("Full Screen"), ("F11",), checkable=True))
 )
 
 MENUS: dict[str, tuple[Entry | None, ...]] = {
-    "File": (
-        Entry("new_chat", "New Chat", ("Ctrl+N",)),
-        Entry("settings", "Settings…", ("Ctrl+,",), role=Role.PreferencesRole),
+    mark("File"): (
+        Entry("new_chat", mark("New Chat"), ("Ctrl+N",)),
+        Entry("settings", mark("Settings…"), ("Ctrl+,",), role=Role.PreferencesRole),
         SEPARATOR,
-        Entry("open_model", "Open Model Folder…", ("Ctrl+O",)),
-        Entry("use_guide", "Use Guide"),
+        Entry("open_model", mark("Open Model Folder…"), ("Ctrl+O",)),
+        Entry("use_guide", mark("Use Guide")),
         SEPARATOR,
-        Entry("export_chat", "Export Chat…", ("Ctrl+Shift+E",)),
-        Entry("export_all", "Export All Chats…"),
-        Entry("import_chats", "Import Chats…"),
-        Entry("export_rounds", "Export Rounds…"),
+        Entry("export_chat", mark("Export Chat…"), ("Ctrl+Shift+E",)),
+        Entry("export_all", mark("Export All Chats…")),
+        Entry("import_chats", mark("Import Chats…")),
+        Entry("export_rounds", mark("Export Rounds…")),
         SEPARATOR,
-        Entry("close", "Close Window", ("Ctrl+W",)),
-        Entry("quit", "Quit Foreword", ("Ctrl+Q",), role=Role.QuitRole),
+        Entry("close", mark("Close Window"), ("Ctrl+W",)),
+        Entry("quit", mark("Quit Foreword"), ("Ctrl+Q",), role=Role.QuitRole),
     ),
-    "Edit": (
-        Entry("undo", "Undo", (Standard.Undo,)),
-        Entry("redo", "Redo", (Standard.Redo,)),
+    mark("Edit"): (
+        Entry("undo", mark("Undo"), (Standard.Undo,)),
+        Entry("redo", mark("Redo"), (Standard.Redo,)),
         SEPARATOR,
-        Entry("cut", "Cut", (Standard.Cut,)),
-        Entry("copy", "Copy", (Standard.Copy,)),
-        Entry("paste", "Paste", (Standard.Paste,)),
-        Entry("select_all", "Select All", (Standard.SelectAll,)),
+        Entry("cut", mark("Cut"), (Standard.Cut,)),
+        Entry("copy", mark("Copy"), (Standard.Copy,)),
+        Entry("paste", mark("Paste"), (Standard.Paste,)),
+        Entry("select_all", mark("Select All"), (Standard.SelectAll,)),
         SEPARATOR,
-        Entry("find", "Find in This Chat…", ("Ctrl+F",)),
-        Entry("find_next", "Find Next", ("Ctrl+G",)),
-        Entry("find_previous", "Find Previous", ("Ctrl+Shift+G",)),
+        Entry("find", mark("Find in This Chat…"), ("Ctrl+F",)),
+        Entry("find_next", mark("Find Next"), ("Ctrl+G",)),
+        Entry("find_previous", mark("Find Previous"), ("Ctrl+Shift+G",)),
         SEPARATOR,
-        Entry("undo_delete", "Undo Delete"),
+        Entry("undo_delete", mark("Undo Delete")),
     ),
-    "View": (
-        Entry("sidebar", "Sidebar", ("Meta+Ctrl+S",), checkable=True),
-        Entry("inspector", "Inspector", ("Ctrl+Alt+I",), checkable=True),
-        Entry("find_chat", "Search Chats", ("Ctrl+K",)),
+    mark("View"): (
+        Entry("sidebar", mark("Sidebar"), ("Meta+Ctrl+S",), checkable=True),
+        Entry("inspector", mark("Inspector"), ("Ctrl+Alt+I",), checkable=True),
+        Entry("find_chat", mark("Search Chats"), ("Ctrl+K",)),
         SEPARATOR,
-        Entry("larger", "Larger Text", ("Ctrl++", "Ctrl+=")),
-        Entry("smaller", "Smaller Text", ("Ctrl+-",)),
-        Entry("normal_size", "Normal Text Size", ("Ctrl+0",)),
+        Entry("larger", mark("Larger Text"), ("Ctrl++", "Ctrl+=")),
+        Entry("smaller", mark("Smaller Text"), ("Ctrl+-",)),
+        Entry("normal_size", mark("Normal Text Size"), ("Ctrl+0",)),
         SEPARATOR,
-        Entry("appearance_system", "Appearance: as the System", checkable=True),
-        Entry("appearance_light", "Appearance: Light", checkable=True),
-        Entry("appearance_dark", "Appearance: Dark", checkable=True),
+        Entry("appearance_system", mark("Appearance: as the System"), checkable=True),
+        Entry("appearance_light", mark("Appearance: Light"), checkable=True),
+        Entry("appearance_dark", mark("Appearance: Dark"), checkable=True),
         *FULL_SCREEN,
     ),
-    "Chat": (
-        Entry("stop", "Stop", ("Esc", "Ctrl+.")),
-        Entry("regenerate", "Regenerate", ("Ctrl+R",)),
-        Entry("write_versions", "Write Three Versions", ("Ctrl+Shift+R",)),
-        Entry("continue", "Continue Reply"),
+    mark("Chat"): (
+        Entry("stop", mark("Stop"), ("Esc", "Ctrl+.")),
+        Entry("regenerate", mark("Regenerate"), ("Ctrl+R",)),
+        Entry("write_versions", mark("Write Three Versions"), ("Ctrl+Shift+R",)),
+        Entry("continue", mark("Continue Reply")),
         SEPARATOR,
-        Entry("attach", "Attach Files…", ("Ctrl+Shift+A",)),
-        Entry("copy_reply", "Copy Last Reply", ("Ctrl+Shift+C",)),
-        Entry("edit_last", "Edit Last Message"),
+        Entry("attach", mark("Attach Files…"), ("Ctrl+Shift+A",)),
+        Entry("copy_reply", mark("Copy Last Reply"), ("Ctrl+Shift+C",)),
+        Entry("edit_last", mark("Edit Last Message")),
         SEPARATOR,
-        Entry("rename_chat", "Rename Chat…"),
-        Entry("pin_chat", "Pin Chat", checkable=True),
-        Entry("delete_chat", "Delete Chat"),
+        Entry("rename_chat", mark("Rename Chat…")),
+        Entry("pin_chat", mark("Pin Chat"), checkable=True),
+        Entry("delete_chat", mark("Delete Chat")),
     ),
-    "Window": (
-        Entry("minimise", "Minimise", ("Ctrl+M",)),
-        Entry("zoom", "Zoom"),
+    mark("Window"): (
+        Entry("minimise", mark("Minimise"), ("Ctrl+M",)),
+        Entry("zoom", mark("Zoom")),
     ),
-    "Help": (
-        Entry("about", "About Foreword", role=Role.AboutRole),
-        Entry("copy_diagnostics", "Copy Diagnostics"),
-        Entry("open_logs", "Show Log in Its Folder"),
+    mark("Help"): (
+        Entry("about", mark("About Foreword"), role=Role.AboutRole),
+        Entry("copy_diagnostics", mark("Copy Diagnostics")),
+        Entry("open_logs", mark("Show Log in Its Folder")),
     ),
 }
 
@@ -112,7 +114,7 @@ class Actions(QObject):
         super().__init__(window)
         self._by_name: dict[str, QAction] = {}
         for title, entries in MENUS.items():
-            menu = window.menuBar().addMenu(title)
+            menu = window.menuBar().addMenu(tr(title))
             for entry in entries:
                 self._add(menu, entry, window)
 
@@ -120,7 +122,7 @@ class Actions(QObject):
         if entry is None:
             menu.addSeparator()
             return
-        action = QAction(entry.text, window)
+        action = QAction(tr(entry.text), window)
         action.setObjectName(entry.name)
         action.setMenuRole(entry.role)
         action.setCheckable(entry.checkable)

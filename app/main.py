@@ -8,9 +8,10 @@ import signal
 import sys
 from collections.abc import Sequence
 
+from PySide6.QtCore import QCoreApplication, QLocale, QTranslator
 from PySide6.QtWidgets import QApplication
 
-from app import crash, paths, theme
+from app import crash, paths, theme, words
 from app.awake import Awake
 from app.background import Call
 from app.bridge import Bridge, WorkerLike
@@ -39,6 +40,10 @@ def application(argv: Sequence[str]) -> QApplication:
     qt = QApplication(list(argv))
     qt.setApplicationName("Foreword")
     qt.setApplicationDisplayName("Foreword")
+    words.install(lambda text: QCoreApplication.translate("Foreword", text))
+    translator = QTranslator(qt)
+    if translator.load(QLocale(), "foreword", "_", str(paths.RESOURCES / "translations")):
+        qt.installTranslator(translator)
     qt.setStyle("Fusion")  # the one style that a style sheet can dress alike everywhere
     return qt
 

@@ -11,6 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from app.words import tr
+
 KIND = "setting"
 """The key under which a field of `Settings` holds its kind."""
 
@@ -38,7 +40,7 @@ class Switch(Setting):
 
     def take(self, value: object) -> bool:
         if not isinstance(value, bool):
-            raise SettingError("true or false")
+            raise SettingError(tr("true or false"))
         return value
 
 
@@ -51,7 +53,7 @@ class Choice(Setting):
     def take(self, value: object) -> str:
         values = [kept for _, kept in self.choices]
         if not isinstance(value, str) or value not in values:
-            raise SettingError(f"one of {', '.join(values)}")
+            raise SettingError(tr("one of {values}", values=", ".join(values)))
         return value
 
 
@@ -70,11 +72,11 @@ class Number(Setting):
         if value is None and self.empty:
             return None
         if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-            raise SettingError("a number")
+            raise SettingError(tr("a number"))
         if self.whole and value != int(value):
-            raise SettingError("a whole number")
+            raise SettingError(tr("a whole number"))
         if not self.low <= value <= self.high:
-            raise SettingError(f"a number from {self.low:g} to {self.high:g}")
+            raise SettingError(tr("a number from {low} to {high}", low=f"{self.low:g}", high=f"{self.high:g}"))
         return int(value) if self.whole else float(value)
 
 
@@ -84,7 +86,7 @@ class Text(Setting):
 
     def take(self, value: object) -> str:
         if not isinstance(value, str):
-            raise SettingError("a text")
+            raise SettingError(tr("a text"))
         return value
 
 
@@ -100,10 +102,10 @@ class Each(Setting):
     def take(self, value: object) -> dict[str, Any] | list[Any]:
         if self.mapping:
             if not isinstance(value, dict):
-                raise SettingError("a mapping")
+                raise SettingError(tr("a mapping"))
             return dict(self._taken(list(value.items())))
         if not isinstance(value, list):
-            raise SettingError("a list")
+            raise SettingError(tr("a list"))
         return [entry for _, entry in self._taken([("", entry) for entry in value])][: self.most]
 
     def _taken(self, entries: list[tuple[str, object]]) -> list[tuple[str, Any]]:

@@ -17,6 +17,7 @@ from typing import Any, get_args
 
 from app.setting import KIND, Choice, Each, Number, Setting, SettingError, Switch, Text, Value, declared
 from app.theme import TEXT_SCALES, Appearance
+from app.words import mark, tr
 from engine.types import MAX_DEPTH, Capability, DrafterWish, MtpWish, Overflow, Override, Sampling, SamplingChoice
 from engine.whole_file import write_whole
 
@@ -125,17 +126,17 @@ class Settings:
 
     appearance: Appearance = declared(
         Choice(
-            page="General",
-            label="Appearance",
-            choices=(("System", "system"), ("Light", "light"), ("Dark", "dark")),
+            page=mark("General"),
+            label=mark("Appearance"),
+            choices=((mark("System"), "system"), (mark("Light"), "light"), (mark("Dark"), "dark")),
         ),
         "system",
     )
     text_scale: float = declared(
         Number(
-            page="General",
-            label="Text size, %",
-            hint="Of conversation, code and input.",
+            page=mark("General"),
+            label=mark("Text size, %"),
+            hint=mark("Of conversation, code and input."),
             low=TEXT_SCALES[0],
             high=TEXT_SCALES[-1],
             whole=False,
@@ -145,68 +146,72 @@ class Settings:
     )
     notify: bool = declared(
         Switch(
-            page="General",
-            label="Call me when a long reply is finished",
-            hint="While another app is in front, a notification says so.",
+            page=mark("General"),
+            label=mark("Call me when a long reply is finished"),
+            hint=mark("While another app is in front, a notification says so."),
         ),
         True,
     )
     instructions: str = declared(
         Text(
-            page="Chat",
-            label="Instructions for new chats",
-            hint="The model reads this before your first message. Each chat can change its own.",
+            page=mark("Chat"),
+            label=mark("Instructions for new chats"),
+            hint=mark("The model reads this before your first message. Each chat can change its own."),
         ),
         "",
     )
     overflow: Overflow = declared(
         Choice(
-            page="Chat",
-            label="When a chat is full",
-            hint="Leave out: the model no longer reads the oldest turns, and each reply says so. "
-            "Ask: nothing is left out unasked.",
-            choices=(("Ask", "refuse"), ("Leave out oldest", "roll")),
+            page=mark("Chat"),
+            label=mark("When a chat is full"),
+            hint=mark(
+                "Leave out: the model no longer reads the oldest turns, and each reply says so. "
+                "Ask: nothing is left out unasked."
+            ),
+            choices=((mark("Ask"), "refuse"), (mark("Leave out oldest"), "roll")),
         ),
         "refuse",
     )
     load_at_start: bool = declared(
         Switch(
-            page="Models",
-            label="Load the last model at the start",
-            hint="Otherwise it is loaded when you send the first message.",
+            page=mark("Models"),
+            label=mark("Load the last model at the start"),
+            hint=mark("Otherwise it is loaded when you send the first message."),
         ),
         True,
     )
     unload_after: int | None = declared(
         Number(
-            page="Models",
-            label="Free the model when unused for, minutes",
-            hint="It comes back by itself when you send a message.",
+            page=mark("Models"),
+            label=mark("Free the model when unused for, minutes"),
+            hint=mark("It comes back by itself when you send a message."),
             low=1,
             high=10_000,
-            empty="never",
+            empty=mark("never"),
         ),
         None,
     )
     chat_memory: int | None = declared(
         Number(
-            page="Models",
-            label="Memory for recent chats, GB",
-            hint="What was read of recent chats stays in memory, so that the next reply starts at once.",
+            page=mark("Models"),
+            label=mark("Memory for recent chats, GB"),
+            hint=mark("What was read of recent chats stays in memory, so that the next reply starts at once."),
             low=0,
             high=1000 * GB,
-            empty="automatic",
+            empty=mark("automatic"),
             unit=GB,
         ),
         None,
     )
     override: Override = declared(
         Choice(
-            page="Speed",
-            label="Reading ahead with MTP",
-            hint="For models that you have not decided about in the Speed tab. Auto reads ahead where that pays on "
-            "this computer.",
-            choices=(("Auto", "auto"), ("On", "on"), ("Off", "off")),
+            page=mark("Speed"),
+            label=mark("Reading ahead with MTP"),
+            hint=mark(
+                "For models that you have not decided about in the Speed tab. Auto reads ahead where that pays on "
+                "this computer."
+            ),
+            choices=((mark("Auto"), "auto"), (mark("On"), "on"), (mark("Off"), "off")),
         ),
         "auto",
     )
@@ -266,11 +271,11 @@ class Settings:
         try:
             self.path.replace(aside)
         except OSError:
-            self.trouble = "The settings cannot be read, so the usual ones hold. The file stays as it is."
+            self.trouble = tr("The settings cannot be read, so the usual ones hold. The file stays as it is.")
             self.path = None
             return
-        self.trouble = (
-            f"The settings could not be read, so the usual ones hold. The old file is kept as “{aside.name}”."
+        self.trouble = tr(
+            "The settings could not be read, so the usual ones hold. The old file is kept as “{name}”.", name=aside.name
         )
 
     def _take(self, data: dict[str, Any]) -> None:
@@ -285,17 +290,18 @@ class Settings:
                 taken = kind.take(value)
             except SettingError as words:
                 self._aside[name] = value
-                refused.append(f"“{kind.label or name}” has to be {words}")
+                refused.append(tr("“{name}” has to be {words}", name=tr(kind.label) or name, words=words))
                 continue
             setattr(self, name, taken)
             if isinstance(kind, Each) and len(taken) < len(value) and not kind.most:
                 self._aside[name] = value
-                refused.append(f"a part of “{kind.label or name}” is none")
+                refused.append(tr("a part of “{name}” is none", name=tr(kind.label) or name))
         self._unknown = data
         if refused:
-            self.trouble = (
-                f"Not all settings could be used: {', '.join(refused)}. The usual value holds, and the old one is kept "
-                "in the settings file."
+            self.trouble = tr(
+                "Not all settings could be used: {refused}. The usual value holds, and the old one is kept in the "
+                "settings file.",
+                refused=", ".join(refused),
             )
             log.warning("settings not used: %s", ", ".join(self._aside))
 
@@ -306,7 +312,7 @@ class Settings:
         data = {**self._unknown, **{name: _written(getattr(self, name)) for name in TABLE}}
         if self._aside:
             data[ASIDE] = self._aside
-        failed = "Settings could not be saved. They hold until you quit."
+        failed = tr("Settings could not be saved. They hold until you quit.")
         try:
             write_whole(self.path, data)
         except OSError as error:

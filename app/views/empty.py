@@ -10,6 +10,7 @@ from PySide6.QtWidgets import QFrame, QVBoxLayout, QWidget
 
 from app.session import Session
 from app.views.controls import Button, Hairline, Label, Paragraph
+from app.words import tr
 
 SHOWN = 3
 
@@ -31,8 +32,8 @@ def in_words(count: int) -> str:
 def as_size(size: int) -> str:
     """Bytes as people read them: "12 MB", "5.6 GB"."""
     if size >= 10**9:
-        return f"{size / 10**9:.1f} GB"
-    return f"{max(round(size / 10**6), 1)} MB"
+        return tr("{value} GB", value=f"{size / 10**9:.1f}")
+    return tr("{value} MB", value=max(round(size / 10**6), 1))
 
 
 class EmptyChat(QWidget):
@@ -61,12 +62,14 @@ class EmptyChat(QWidget):
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(0)
         layout.addStretch(3)
-        layout.addWidget(Label("A model that reads ahead", "title"))
+        layout.addWidget(Label(tr("A model that reads ahead"), "title"))
         layout.addSpacing(12)
         layout.addWidget(
             Paragraph(
-                "Foreword runs open models on this computer. A small head guesses the next words; the full model "
-                "checks them in one pass and keeps only what it would have said itself.",
+                tr(
+                    "Foreword runs open models on this computer. A small head guesses the next words; the full model "
+                    "checks them in one pass and keeps only what it would have said itself."
+                ),
                 "reading",
                 "text2",
             )
@@ -83,10 +86,14 @@ class EmptyChat(QWidget):
         """Name the model in use."""
         info = self._session.model.info
         if info is None:
-            self.model.show_text(f"Model: {self._session.model.title}. Your chats stay on this computer.")
+            self.model.show_text(
+                tr("Model: {title}. Your chats stay on this computer.", title=self._session.model.title)
+            )
             return
         capability = info.capability
-        facts = [f"{in_words(capability.parameters)} parameters", as_size(capability.bytes)]
+        facts = [tr("{parameters} parameters", parameters=in_words(capability.parameters)), as_size(capability.bytes)]
         if capability.head is not None and capability.refusal is None:
-            facts.append("with a head that reads ahead")
-        self.model.show_text(f"In use: {info.name}, {', '.join(facts)}. Your chats stay on this computer.")
+            facts.append(tr("with a head that reads ahead"))
+        self.model.show_text(
+            tr("In use: {name}, {facts}. Your chats stay on this computer.", name=info.name, facts=", ".join(facts))
+        )

@@ -15,14 +15,15 @@ from app.views.controls import Dot, Elided, Hairline, IconButton, Label, explain
 from app.views.models_menu import list_models
 from app.views.room import memory_words
 from app.views.verdict import TOOLTIPS
+from app.words import mark, tr
 
 HEADER = 52
 NUMBERS_EVERY = 6
 WIDE_NAME, SHORT_NAME, NARROW = 220, 110, 620
 """Pixels that a model's name may take; the short one in a header narrower than the last."""
-CHIP_TOOLTIP = f"tok/s: {TOOLTIPS['speed']}\n×: {TOOLTIPS['speed-up']}"
+CHIP_TOOLTIP = "tok/s: {speed}\n×: {speed_up}"
 
-BASE_MODEL = "A base model: it has no chat template, so it goes on with a text rather than answer."
+BASE_MODEL = mark("A base model: it has no chat template, so it goes on with a text rather than answer.")
 
 
 class ModelPicker(QToolButton):
@@ -63,18 +64,18 @@ class ModelPicker(QToolButton):
         title = self.fontMetrics().elidedText(self._session.model.title, Qt.TextElideMode.ElideMiddle, self._room)
         has_head = info is not None and info.capability.head is not None and info.capability.refusal is None
         is_base = info is not None and not info.has_template
-        self.setText(" · ".join([title, *["MTP"] * has_head, *["base model"] * is_base]) + " ")
+        self.setText(" · ".join([title, *["MTP"] * has_head, *[tr("base model")] * is_base]) + " ")
         self.setIcon(icon("chevron-down", "text2"))
-        self.setAccessibleName(f"Model: {self._session.model.title}. Choose another")
+        self.setAccessibleName(tr("Model: {title}. Choose another", title=self._session.model.title))
         need = self._session.model.need
-        held = "" if need is None else f"About {memory_words(need)} of memory, with a short chat."
-        explain(self, "\n".join(line for line in (info.path, held, BASE_MODEL * is_base) if line) if info else "")
+        held = "" if need is None else tr("About {need} of memory, with a short chat.", need=memory_words(need))
+        explain(self, "\n".join(line for line in (info.path, held, tr(BASE_MODEL) * is_base) if line) if info else "")
 
     def _fill(self) -> None:
         self._menu.clear()
         list_models(self._menu, self._session, self._session.use_model)
         self._menu.addSeparator()
-        self._menu.addAction("Open Model Folder…", self.folder_wanted.emit)
+        self._menu.addAction(tr("Open Model Folder…"), self.folder_wanted.emit)
 
 
 class LiveChip(QFrame):
@@ -122,7 +123,7 @@ class LiveChip(QFrame):
         if now is None or decision is None:
             return
         with_drafts = decision.mode != "plain"
-        parts = [f"{now:.0f} tok/s"]
+        parts = [tr("{now} tok/s", now=f"{now:.0f}")]
         speed_up = log.comparison(log.chat).speed_up
         if log.company:
             parts.append(f"{len(log.company)} at once")
@@ -132,9 +133,9 @@ class LiveChip(QFrame):
         self._dot.setVisible(log.live)
         self._dot.show_colour("accent" if with_drafts else "text3")
         restyle(self, "state", "on" if with_drafts else "off")
-        spoken = "writing" if log.live else "last reply"
+        spoken = tr("writing") if log.live else tr("last reply")
         self.setAccessibleName(f"{spoken}: {self._text.text()}")
-        explain(self, CHIP_TOOLTIP)
+        explain(self, CHIP_TOOLTIP.format(speed=tr(TOOLTIPS["speed"]), speed_up=tr(TOOLTIPS["speed-up"])))
 
 
 class Header(QWidget):
@@ -148,11 +149,11 @@ class Header(QWidget):
         self.setProperty("kind", "page")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self.setFixedHeight(HEADER)
-        self.sidebar = IconButton("sidebar", "Show the sidebar")
+        self.sidebar = IconButton("sidebar", tr("Show the sidebar"))
         self.title = Elided(role="head")
         self.picker = ModelPicker(session)
         self.chip = LiveChip(session)
-        self.inspector = IconButton("inspector", "Inspector")
+        self.inspector = IconButton("inspector", tr("Inspector"))
         self.inspector.setCheckable(True)
         line = QWidget()
         self._line = QHBoxLayout(line)

@@ -11,6 +11,7 @@ from app.views.controls import Hairline, Label, Paragraph, Segments
 from app.views.presets import PresetPicker
 from app.views.sampling import SamplingPanel
 from app.views.speed import SpeedPanel
+from app.words import tr
 
 WIDTH = 320
 HEADER = 52
@@ -27,8 +28,8 @@ class InstructionsPanel(QWidget):
         self.text.setAcceptRichText(False)
         self.text.setTabChangesFocus(True)
         self.text.setFont(theme.current().font("ui"))
-        self.text.setAccessibleName("Instructions for this chat")
-        self.text.setPlaceholderText("For example: Answer in short sentences.")
+        self.text.setAccessibleName(tr("Instructions for this chat"))
+        self.text.setPlaceholderText(tr("For example: Answer in short sentences."))
         layout = QVBoxLayout(self)
         layout.setContentsMargins(20, 16, 20, 20)
         layout.setSpacing(8)
@@ -36,11 +37,11 @@ class InstructionsPanel(QWidget):
         self.presets.used.connect(session.use_preset)
         layout.addWidget(self.presets, 0, Qt.AlignmentFlag.AlignLeft)
         layout.addSpacing(8)
-        layout.addWidget(Label("Instructions for this chat", "cap", "text2"))
+        layout.addWidget(Label(tr("Instructions for this chat"), "cap", "text2"))
         layout.addWidget(self.text, 1)
         layout.addWidget(
             Paragraph(
-                "The model reads this before your first message. Changes hold from the next message.",
+                tr("The model reads this before your first message. Changes hold from the next message."),
                 "small",
                 "text3",
             )
@@ -73,7 +74,7 @@ class Inspector(QWidget):
         self.speed = SpeedPanel(session)
         self.sampling = SamplingPanel(session)
         self.instructions = InstructionsPanel(session)
-        self.tabs = Segments([("Speed", 0), ("Sampling", 1), ("Instructions", 2)], "Inspector")
+        self.tabs = Segments([(tr("Speed"), 0), (tr("Sampling"), 1), (tr("Instructions"), 2)], tr("Inspector"))
         self._pages = QStackedWidget()
         for page in (self.speed, self.sampling, self.instructions):
             self._pages.addWidget(page)

@@ -10,6 +10,7 @@ from PySide6.QtWidgets import QLineEdit, QVBoxLayout, QWidget
 
 from app import theme
 from app.views.controls import Label, Paragraph, explain, row
+from app.words import tr
 
 
 @dataclass(frozen=True)
@@ -51,13 +52,21 @@ class Quantity:
         """Why `read` gives another number than the one that was typed, in words for people; empty where it does not."""
         typed, value = self._typed(text), self.read(text)
         if typed is None or value is None:
-            return f"“{text.strip()}” is not a number, so nothing was changed." if text.strip() else ""
+            return tr("“{typed}” is not a number, so nothing was changed.", typed=text.strip()) if text.strip() else ""
         if typed == value:
             return ""
         if self.lowest <= typed <= self.highest:
-            return f"{self.label} is a whole number, so it is now {self._plain(value)}."
+            return tr(
+                "{label} is a whole number, so it is now {value}.", label=tr(self.label), value=self._plain(value)
+            )
         lowest, highest = self._plain(self.lowest), self._plain(self.highest)
-        return f"{self.label} goes from {lowest} to {highest}, so it is now {self._plain(value)}."
+        return tr(
+            "{label} goes from {lowest} to {highest}, so it is now {value}.",
+            label=tr(self.label),
+            lowest=lowest,
+            highest=highest,
+            value=self._plain(value),
+        )
 
     def _plain(self, value: float) -> str:
         return f"{int(value):,}" if self.whole else f"{value:g}"
@@ -86,8 +95,8 @@ class NumberField(QLineEdit):
         self.setFont(theme.current().font("ui"))
         self.setFixedWidth(148)
         self.setAlignment(Qt.AlignmentFlag.AlignRight)
-        self.setAccessibleName(quantity.label)
-        explain(self, quantity.tooltip)
+        self.setAccessibleName(tr(quantity.label))
+        explain(self, tr(quantity.tooltip))
         self.editingFinished.connect(self._take)
         self.textEdited.connect(lambda: self.objected.emit(""))
 
@@ -128,8 +137,8 @@ class NumberRow(QWidget):
         self.field = NumberField(quantity)
         self.objection = Paragraph(role="small", tone="warn")
         self.objection.hide()
-        label = Label(quantity.label, tone="text2")
-        explain(label, quantity.tooltip)
+        label = Label(tr(quantity.label), tone="text2")
+        explain(label, tr(quantity.tooltip))
         label.setBuddy(self.field)
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)

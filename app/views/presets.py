@@ -16,6 +16,7 @@ from app.views.controls import Button, Label, Paragraph, row
 from app.views.sampling import SAMPLING
 from app.views.settings import grouped
 from app.views.status import StatusLine
+from app.words import tr
 
 SHOWN_WORDS = 12
 
@@ -26,11 +27,13 @@ def contents(preset: Preset) -> str:
     told = " ".join(words[:SHOWN_WORDS]) + ("…" if len(words) > SHOWN_WORDS else "")
     labels = {quantity.name: quantity for quantity in SAMPLING}
     set_here = [
-        f"{labels[f.name].label} {labels[f.name].write(value)}"
+        f"{tr(labels[f.name].label)} {labels[f.name].write(value)}"
         for f in fields(preset.sampling)
         if f.name in labels and (value := getattr(preset.sampling, f.name)) is not None
     ]
-    return " · ".join(part for part in (told, *set_here) if part) or "Nothing set: as a new chat without instructions."
+    return " · ".join(part for part in (told, *set_here) if part) or tr(
+        "Nothing set: as a new chat without instructions."
+    )
 
 
 class PresetRow(QWidget):
@@ -45,10 +48,10 @@ class PresetRow(QWidget):
         self.name = QLineEdit(preset.name)
         self.name.setProperty("kind", "field")
         self.name.setFont(theme.current().font("ui"))
-        self.name.setAccessibleName(f"Name of the preset “{preset.name}”")
+        self.name.setAccessibleName(tr("Name of the preset “{name}”", name=preset.name))
         self.name.editingFinished.connect(self._rename)
-        self.delete = Button("Delete", "link", "smallmedium")
-        self.delete.setAccessibleName(f"Delete the preset “{preset.name}”")
+        self.delete = Button(tr("Delete"), "link", "smallmedium")
+        self.delete.setAccessibleName(tr("Delete the preset “{name}”", name=preset.name))
         self.delete.clicked.connect(self.removal_wanted)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(16, 12, 16, 12)
@@ -74,7 +77,7 @@ class PresetSection(QWidget):
         self._current = current
         self._removed: tuple[Preset, int] | None = None
         self.rows: list[PresetRow] = []
-        self.save = Button("Save this chat’s instructions and sampling as a preset")
+        self.save = Button(tr("Save this chat’s instructions and sampling as a preset"))
         self.save.clicked.connect(self._save)
         self.told = StatusLine()
         self.told.acted.connect(self._undo)
@@ -83,7 +86,7 @@ class PresetSection(QWidget):
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(8)
-        layout.addWidget(Label("Presets", "cap", "text2"))
+        layout.addWidget(Label(tr("Presets"), "cap", "text2"))
         layout.addLayout(self._list)
         layout.addWidget(self.told)
         layout.addWidget(self.save, 0, Qt.AlignmentFlag.AlignLeft)
@@ -104,7 +107,7 @@ class PresetSection(QWidget):
         if self.rows:
             self._list.addWidget(grouped(self.rows))
         else:
-            words = (
+            words = tr(
                 "A preset keeps instructions and sampling under a name, for any chat: the Instructions tab has them."
             )
             self._list.addWidget(Paragraph(words, "small", "text3"))
@@ -116,7 +119,9 @@ class PresetSection(QWidget):
 
     def _remove(self, preset: Preset) -> None:
         self._removed = preset, presets.remove(self._settings, preset)
-        self.told.show_status(f"“{preset.name}” was deleted. Chats that use it stay as they are.", action="Undo")
+        self.told.show_status(
+            tr("“{name}” was deleted. Chats that use it stay as they are.", name=preset.name), action=tr("Undo")
+        )
         self.told.show()
 
     def _undo(self) -> None:
@@ -149,10 +154,10 @@ class PresetPicker(QToolButton):
     def refresh(self) -> None:
         """Name the preset of the chat that is shown."""
         preset = presets.in_use(self._settings, self._current())
-        name = preset.name if preset else "none"
-        shown = self.fontMetrics().elidedText(f"Preset: {name}", Qt.TextElideMode.ElideRight, 240)
+        name = preset.name if preset else tr("none")
+        shown = self.fontMetrics().elidedText(tr("Preset: {name}", name=name), Qt.TextElideMode.ElideRight, 240)
         self.setText(f"{shown} ▾")
-        self.setAccessibleName(f"Preset: {name}")
+        self.setAccessibleName(tr("Preset: {name}", name=name))
 
     def fill(self) -> QMenu:
         """The menu as it is now."""
@@ -164,14 +169,14 @@ class PresetPicker(QToolButton):
             action.setChecked(preset == mine)
         if self._settings.presets:
             self._menu.addSeparator()
-        self._menu.addAction("Save as New Preset", lambda: self._save(chat))
+        self._menu.addAction(tr("Save as New Preset"), lambda: self._save(chat))
         if self._settings.presets and mine is None:
-            replacing = self._menu.addMenu("Replace")
+            replacing = self._menu.addMenu(tr("Replace"))
             for preset in self._settings.presets:
                 replacing.addAction(
                     preset.name, lambda preset=preset: presets.replace_with(self._settings, preset, chat)
                 )
-        self._menu.addAction("Edit Presets…", self.settings_wanted.emit)
+        self._menu.addAction(tr("Edit Presets…"), self.settings_wanted.emit)
         return self._menu
 
     def _save(self, chat: Chat) -> None:

@@ -18,45 +18,48 @@ from app.session import Session
 from app.views.controls import Button, Label, Paragraph, Segments
 from app.views.number_field import NumberField, NumberRow, Quantity
 from app.views.room import RoomSection
+from app.words import mark, tr
 from engine.types import Sampling, SamplingChoice
 
 SAMPLING = (
     Quantity(
-        *("temperature", "Temperature", 0.0, 5.0, None, False),
-        "How far to stray from the likeliest token. 0 always takes the likeliest.",
+        *("temperature", mark("Temperature"), 0.0, 5.0, None, False),
+        mark("How far to stray from the likeliest token. 0 always takes the likeliest."),
     ),
     Quantity(
-        *("top_k", "Top-k", 0, 1_000_000, 0, True),
-        "Choose among this many of the likeliest tokens. 0 is off.",
+        *("top_k", mark("Top-k"), 0, 1_000_000, 0, True),
+        mark("Choose among this many of the likeliest tokens. 0 is off."),
     ),
     Quantity(
-        *("top_p", "Top-p", 0.01, 1.0, 1.0, False),
-        "Choose among the likeliest tokens that together reach this probability. 1 is off.",
+        *("top_p", mark("Top-p"), 0.01, 1.0, 1.0, False),
+        mark("Choose among the likeliest tokens that together reach this probability. 1 is off."),
     ),
     Quantity(
-        *("min_p", "Min-p", 0.0, 1.0, 0.0, False),
-        "Leave out tokens less likely than this share of the likeliest one. 0 is off.",
+        *("min_p", mark("Min-p"), 0.0, 1.0, 0.0, False),
+        mark("Leave out tokens less likely than this share of the likeliest one. 0 is off."),
     ),
     Quantity(
-        *("repetition_penalty", "Repetition penalty", 1.0, 2.0, 1.0, False),
-        "Makes tokens that were used lately less likely. 1 is off.",
+        *("repetition_penalty", mark("Repetition penalty"), 1.0, 2.0, 1.0, False),
+        mark("Makes tokens that were used lately less likely. 1 is off."),
     ),
     Quantity(
-        *("presence_penalty", "Presence penalty", -2.0, 2.0, 0.0, False),
-        "Makes tokens that were used lately less likely, however often that was. 0 is off; below 0, more likely.",
+        *("presence_penalty", mark("Presence penalty"), -2.0, 2.0, 0.0, False),
+        mark("Makes tokens that were used lately less likely, however often that was. 0 is off; below 0, more likely."),
     ),
     Quantity(
-        *("frequency_penalty", "Frequency penalty", -2.0, 2.0, 0.0, False),
-        "Makes a token less likely each time it is used. 0 is off; below 0, more likely.",
+        *("frequency_penalty", mark("Frequency penalty"), -2.0, 2.0, 0.0, False),
+        mark("Makes a token less likely each time it is used. 0 is off; below 0, more likely."),
     ),
 )
 SEED = Quantity(
-    *("seed", "Seed", 0, 2**64 - 1, None, True),
-    "The same seed, message and settings give the same reply, with MTP or without. Empty draws a new one each time.",
+    *("seed", mark("Seed"), 0, 2**64 - 1, None, True),
+    mark(
+        "The same seed, message and settings give the same reply, with MTP or without. Empty draws a new one each time."
+    ),
 )
 MAX_TOKENS = Quantity(
-    *("max_tokens", "Longest reply", 1, 1_000_000, None, True),
-    "The most tokens a reply may have. Empty sets no limit.",
+    *("max_tokens", mark("Longest reply"), 1, 1_000_000, None, True),
+    mark("The most tokens a reply may have. Empty sets no limit."),
 )
 
 
@@ -72,7 +75,9 @@ class SamplingPanel(QWidget):
         column = QVBoxLayout(content)
         column.setContentsMargins(20, 16, 20, 20)
         column.setSpacing(8)
-        self.level = Segments([("This chat", "chat"), ("This model", "model"), ("All chats", "all")], "Sampling of")
+        self.level = Segments(
+            [(tr("This chat"), "chat"), (tr("This model"), "model"), (tr("All chats"), "all")], tr("Sampling of")
+        )
         self.level.choose("chat")
         self.level.chosen.connect(lambda _: self.refresh())
         column.addWidget(self.level)
@@ -83,20 +88,22 @@ class SamplingPanel(QWidget):
         reply = QVBoxLayout(self._reply)
         reply.setContentsMargins(0, 8, 0, 0)
         reply.setSpacing(8)
-        reply.addWidget(Label("Reply", "cap", "text2"))
+        reply.addWidget(Label(tr("Reply"), "cap", "text2"))
         self._add(reply, SEED, self._keep_reply("seed"))
         self._add(reply, MAX_TOKENS, self._keep_reply("max_tokens"))
         column.addWidget(self._reply)
-        self.fields["seed"].show_default("new each time")
-        self.fields["max_tokens"].show_default("no limit")
+        self.fields["seed"].show_default(tr("new each time"))
+        self.fields["max_tokens"].show_default(tr("no limit"))
         column.addSpacing(4)
         self.reset = Button("", "link", "smallmedium")
         self.reset.clicked.connect(self._reset)
         column.addWidget(self.reset, 0, Qt.AlignmentFlag.AlignLeft)
         column.addWidget(
             Paragraph(
-                "What this chat sets goes before what its model sets, and that before what all chats do. Changes hold "
-                "from the next message.",
+                tr(
+                    "What this chat sets goes before what its model sets, and that before what all chats do. "
+                    "Changes hold from the next message."
+                ),
                 "small",
                 "text3",
             )
@@ -110,7 +117,7 @@ class SamplingPanel(QWidget):
         scroll.setWidgetResizable(True)
         scroll.setFrameShape(QFrame.Shape.NoFrame)
         scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        scroll.setAccessibleName("Sampling")
+        scroll.setAccessibleName(tr("Sampling"))
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.addWidget(scroll)
@@ -175,7 +182,7 @@ class SamplingPanel(QWidget):
         self.fields["max_tokens"].show_value(chat.max_tokens)
         of_chat = self.level.value == "chat"
         self._reply.setVisible(of_chat)
-        self.reset.setText("Set nothing in this chat" if of_chat else "Set nothing here")
+        self.reset.setText(tr("Set nothing in this chat") if of_chat else tr("Set nothing here"))
         set_here = [*vars(chosen).values(), *([chat.seed, chat.max_tokens] if of_chat else [])]
         self.reset.setEnabled(any(value is not None for value in set_here))
 
@@ -184,13 +191,13 @@ class SamplingPanel(QWidget):
         session, info = self._session, self._session.model.info
         settings, level = session.settings, self.level.value
         of_model = settings.model_sampling.get(session.model.path, SamplingChoice())
-        lower = [(of_model, "for this model")] if level == "chat" else []
+        lower = [(of_model, tr("for this model"))] if level == "chat" else []
         if level != "all":
-            lower.append((settings.sampling, "for all chats"))
+            lower.append((settings.sampling, tr("for all chats")))
         if info is not None:
-            lower.append((info.defaults, "from the model"))
+            lower.append((info.defaults, tr("from the model")))
         for choice, whose in lower:
             value = getattr(choice, quantity.name)
             if value is not None:
                 return f"{quantity.write(value)} {whose}"
-        return "model’s own" if info is None else quantity.write(getattr(Sampling(), quantity.name))
+        return tr("model’s own") if info is None else quantity.write(getattr(Sampling(), quantity.name))

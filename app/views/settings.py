@@ -26,6 +26,7 @@ from app.setting import Choice, Number, Setting, Switch, Text
 from app.settings import TABLE, Settings
 from app.views.controls import FocusRing, Hairline, Paragraph, Segments, explain
 from app.views.number_field import NumberField, Quantity
+from app.words import mark, tr
 
 CONTROL, SEGMENT = 148, 88
 """Widths of a field and of one choice, in px."""
@@ -66,10 +67,10 @@ class SettingRow(QWidget):
         layout.setSpacing(4)
         line = QHBoxLayout()
         line.setSpacing(24)
-        line.addWidget(Paragraph(self._kind.label), 1)
+        line.addWidget(Paragraph(tr(self._kind.label)), 1)
         layout.addLayout(line)
         if self._kind.hint:
-            layout.addWidget(Paragraph(self._kind.hint, "small", "text3"))
+            layout.addWidget(Paragraph(tr(self._kind.hint), "small", "text3"))
         if isinstance(self._kind, Text):
             layout.addSpacing(4)
             layout.addWidget(self.control)
@@ -96,7 +97,7 @@ class SettingRow(QWidget):
     def _made(self, kind: Setting) -> tuple[QWidget, Callable[[Any], None]]:
         match kind:
             case Switch():
-                return self._segments((("On", True), ("Off", False)))
+                return self._segments(((mark("On"), True), (mark("Off"), False)))
             case Choice(choices=choices):
                 return self._segments(choices)
             case Number():
@@ -107,21 +108,22 @@ class SettingRow(QWidget):
                         tooltip=kind.hint,
                     )
                 )
-                field.show_default(kind.empty)
+                field.show_default(tr(kind.empty))
                 field.changed.connect(lambda value: self._set_number(kind, field, value))
                 return field, lambda value: field.show_value(None if value is None else value / kind.unit)
             case Text():
-                text = TextField(kind.label, self._set)
+                text = TextField(tr(kind.label), self._set)
                 return text, text.show_value
         raise TypeError(kind)
 
     def _segments(self, choices: tuple[tuple[str, object], ...]) -> tuple[QWidget, Callable[[Any], None]]:
-        segments = Segments(choices, self._kind.label)
+        choices = tuple((tr(words), value) for words, value in choices)
+        segments = Segments(choices, tr(self._kind.label))
         longest = max(segments.fontMetrics().horizontalAdvance(words) for words, _ in choices)
         segments.setFixedWidth(len(choices) * max(SEGMENT if len(choices) > 2 else CONTROL // 2, longest + 28))
         segments.chosen.connect(self._set)
         if self._kind.hint:
-            explain(segments, self._kind.hint)
+            explain(segments, tr(self._kind.hint))
         return segments, segments.choose
 
     def _set_number(self, kind: Number, field: NumberField, value: float | None) -> None:
@@ -141,7 +143,7 @@ class Page(QScrollArea):
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self.setAccessibleName(page)
+        self.setAccessibleName(tr(page))
         self.rows = [SettingRow(settings, name) for name, kind in TABLE.items() if kind.page == page]
         content = QWidget()
         content.setProperty("kind", "clear")
@@ -177,7 +179,7 @@ class SettingsWindow(QWidget):
     def __init__(self, settings: Settings, parent: QWidget | None = None) -> None:
         super().__init__(parent, Qt.WindowType.Window)
         self._settings = settings
-        self.setWindowTitle("Settings")
+        self.setWindowTitle(tr("Settings"))
         self.setProperty("kind", "page")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self.setMinimumSize(480, 320)
@@ -237,7 +239,7 @@ class SettingsWindow(QWidget):
     def _show_tabs(self) -> None:
         if self._segments is not None:
             self._segments.deleteLater()
-        self._segments = Segments([(name, name) for name in self.pages], "Settings")
+        self._segments = Segments([(tr(name), name) for name in self.pages], tr("Settings"))
         self._segments.chosen.connect(lambda name: self.show_page(str(name)))
         self._tabs_line.addWidget(self._segments)
         self._segments.choose(next(iter(self.pages)))

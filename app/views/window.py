@@ -34,6 +34,7 @@ from app.views.presets import PresetSection
 from app.views.settings import SettingsWindow
 from app.views.sidebar import WIDTH as SIDEBAR
 from app.views.sidebar import Sidebar
+from app.words import tr
 from engine.types import ErrorReport
 
 EXPORTS = {"Markdown (*.md)": ".md", "JSON, which can be imported again (*.json)": ".json"}
@@ -171,7 +172,7 @@ class Window(QMainWindow):
 
     def choose_folder(self, use: Callable[[str], object] | None = None) -> None:
         """Ask for a model folder and load it, or do with it what `use` does."""
-        folder = QFileDialog.getExistingDirectory(self, "Open Model Folder")
+        folder = QFileDialog.getExistingDirectory(self, tr("Open Model Folder"))
         if folder:
             (use or self.session.use_model)(folder)
 
@@ -184,16 +185,16 @@ class Window(QMainWindow):
     def export(self, chats: list[Chat]) -> None:
         """Ask for a file and write these chats into it."""
         folder = QStandardPaths.writableLocation(QStandardPaths.StandardLocation.DocumentsLocation)
-        name = "".join(c if c.isalnum() or c in " -_" else " " for c in chats[0].title).strip() or "Chat"
+        name = "".join(c if c.isalnum() or c in " -_" else " " for c in chats[0].title).strip() or tr("Chat")
         proposal = f"{folder}/{name if len(chats) == 1 else 'Foreword chats'}"
-        path, chosen = QFileDialog.getSaveFileName(self, "Export", proposal, ";;".join(EXPORTS))
+        path, chosen = QFileDialog.getSaveFileName(self, tr("Export"), proposal, ";;".join(EXPORTS))
         if path:
             suffix = "" if Path(path).suffix.lower() in (".md", ".json") else EXPORTS.get(chosen, ".md")
             self.session.shelf.export(chats, Path(path + suffix))
 
     def import_chats(self) -> None:
         """Ask for a file that was exported as JSON and add its chats."""
-        path, _ = QFileDialog.getOpenFileName(self, "Import Chats", "", "Exported chats (*.json)")
+        path, _ = QFileDialog.getOpenFileName(self, tr("Import Chats"), "", tr("Exported chats (*.json)"))
         if path:
             self.session.shelf.import_from(Path(path))
 
@@ -201,7 +202,9 @@ class Window(QMainWindow):
         """Ask for a file and write the rounds of the model in use into it."""
         folder = QStandardPaths.writableLocation(QStandardPaths.StandardLocation.DocumentsLocation)
         kinds = {"Table of rounds (*.csv)": ".csv", "Rounds with receipts (*.json)": ".json"}
-        path, chosen = QFileDialog.getSaveFileName(self, "Export Rounds", f"{folder}/Rounds", ";;".join(kinds))
+        path, chosen = QFileDialog.getSaveFileName(
+            self, tr("Export Rounds"), f"{folder}/{tr('Rounds')}", ";;".join(kinds)
+        )
         if path:
             suffix = "" if Path(path).suffix.lower() in kinds.values() else kinds.get(chosen, ".csv")
             self.session.export_rounds(Path(path + suffix))
@@ -244,9 +247,12 @@ class Window(QMainWindow):
     def _about(self) -> None:
         QMessageBox.about(
             self,
-            "About Foreword",
-            f"Foreword {version('foreword')}\n\nA local chat app that reads ahead: the same words, sooner, "
-            "and it shows you why.",
+            tr("About Foreword"),
+            tr(
+                "Foreword {version}\n\nA local chat app that reads ahead: the same words, sooner, and "
+                "it shows you why.",
+                version=version("foreword"),
+            ),
         )
 
     def copy_diagnostics(self) -> None:
@@ -254,14 +260,14 @@ class Window(QMainWindow):
         model = self.session.model
         words = diagnostics.text(self._settings, model.info, model.decision, paths.log_file(), self._crashed)
         QApplication.clipboard().setText(words)
-        self.session.notice.emit("Diagnostics copied. Nothing of your chats is in them.")
+        self.session.notice.emit(tr("Diagnostics copied. Nothing of your chats is in them."))
 
     def tell_of_crash(self) -> None:
         """The last run did not end as it should: say so, and offer what a report needs."""
         self._crashed = True
-        words = "Foreword ended unexpectedly the last time."
-        kept = "Your chats are kept. If this happens again, please report it with the diagnostics."
-        self.chat.tell(ErrorReport("crashed", words, kept), "Copy Diagnostics", self.copy_diagnostics)
+        words = tr("Foreword ended unexpectedly the last time.")
+        kept = tr("Your chats are kept. If this happens again, please report it with the diagnostics.")
+        self.chat.tell(ErrorReport("crashed", words, kept), tr("Copy Diagnostics"), self.copy_diagnostics)
 
     def come_to(self, chat: Chat) -> None:
         """Come forward with this chat."""

@@ -1,0 +1,164 @@
+"""Every text that people read can be translated: no file has one outside `tr` or `mark`, and in a language whose words
+are a third longer nothing is left in English and nothing is cut off."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import QCoreApplication
+from PySide6.QtWidgets import QAbstractButton, QApplication, QLabel, QLineEdit, QWidget
+from pytestqt.qtbot import QtBot
+
+from app import words
+from app.settings import Preset
+from app.views.controls import Elided
+from app.views.settings import SettingsWindow
+from tests.app.house import House
+from tests.app.pseudo import CLOSE, OPEN, PseudoTranslator, pseudo
+
+APP = Path(__file__).parents[2] / "app"
+DONE = (
+    *("actions.py", "idle.py", "main.py", "model.py", "presets.py", "setting.py", "settings.py", "theme.py"),
+    *("views/empty.py", "views/header.py", "views/inspector.py", "views/number_field.py", "views/presets.py"),
+    *("views/room.py", "views/sampling.py", "views/settings.py", "views/status.py", "views/notice.py"),
+)
+"""Files whose texts can be translated."""
+
+# What is written inside a call of these is not for people, or it is translated where it is used.
+NOT_FOR_PEOPLE = {
+    *("tr", "mark", "debug", "info", "warning", "error", "exception", "critical", "compile", "Template", "getLogger"),
+    *("setProperty", "restyle", "execute", "executescript", "RuntimeError", "TypeError", "ValueError", "startswith"),
+}
+
+
+# Statements of a database, mark-up, formats, fonts.
+_CODE = re.compile(r"\s*(SELECT|INSERT|UPDATE|DELETE|CREATE|PRAGMA|ALTER|DROP|EXISTS|<|MMMM|JetBrains|DejaVu)")
+
+
+def literals(source: str) -> Iterator[tuple[int, str]]:
+    """Line and text of every literal with words in it, of which nothing says that it is not for people."""
+    tree = ast.parse(source)
+    above = {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            text = node.value
+        elif isinstance(node, ast.JoinedStr):
+            text = "".join(str(part.value) for part in node.values if isinstance(part, ast.Constant))
+        else:
+            continue
+        worded = re.search(r"[A-Za-z]{2,} |[a-z] [A-Za-z]{2,}", text) and not _CODE.match(text)
+        if worded and _is_for_people(node, above):
+            yield node.lineno, text
+
+
+def _is_for_people(node: ast.AST, above: dict[ast.AST, ast.AST]) -> bool:
+    while node in above:
+        parent = above[node]
+        if isinstance(parent, ast.Expr | ast.Raise | ast.Assert | ast.JoinedStr | ast.Compare):
+            return isinstance(parent, ast.Expr) and not isinstance(node, ast.Constant)
+        if isinstance(parent, ast.AnnAssign) and node is parent.annotation:
+            return False
+        if isinstance(parent, ast.Call) and node is not parent.func:
+            called = parent.func
+            name = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
+            if name in NOT_FOR_PEOPLE:
+                return False
+        node = parent
+    return True
+
+
+@pytest.mark.parametrize("file", DONE)
+def test_no_text_for_people_stands_outside_tr_and_mark(file: str) -> None:
+    source = (APP / file).read_text()
+    assert [f"{file}:{line} {text!r}" for line, text in literals(source)] == []
+
+
+def test_a_text_outside_is_found() -> None:
+    found = list(literals('def f():\n    """Not this."""\n    label.setText("For people")\n    tr("Not this")\n'))
+    assert found == [(3, "For people")]
+
+
+# ---------------------------------------------------------------- in another language
+
+
+@pytest.fixture
+def abroad(qapp: QApplication, qtbot: QtBot) -> Iterator[House]:
+    translator = PseudoTranslator()
+    qapp.installTranslator(translator)
+    words.install(lambda text: QCoreApplication.translate("Foreword", text))
+    house = House(qtbot)
+    house.load()
+    yield house
+    house.window.close()
+    qapp.removeTranslator(translator)
+    words.install(lambda text: text)
+
+
+def shown_texts(top: QWidget) -> Iterator[tuple[QWidget, str]]:
+    """What can be read in a window, and what is said of it."""
+    for widget in (top, *top.findChildren(QWidget)):
+        if not widget.isVisibleTo(top):
+            continue
+        if isinstance(widget, QLabel | QAbstractButton):
+            yield widget, widget.text()
+        if isinstance(widget, QLineEdit):
+            yield widget, widget.placeholderText()
+        yield widget, widget.accessibleName()
+        yield widget, widget.toolTip()
+
+
+# Names, numbers with their units, keys: the same in every language.
+_SAME = re.compile(r"[^A-Za-z]*|Guide.*|Foreword|MTP|(Ctrl|Esc|Shift|Return)\b.*|/models/\S*|[\d.,]+ ?(GB|MB|tok/s)?")
+
+
+def in_english(top: QWidget, data: tuple[str, ...]) -> list[str]:
+    """Texts that nobody translated; `data` are texts that came from a person or a model."""
+    found = []
+    for widget, text in shown_texts(top):
+        plain = re.sub(r"<[^>]*>", "", text).strip()
+        if OPEN in plain or _SAME.fullmatch(plain) or any(part in plain for part in data):
+            continue
+        found.append(f"{type(widget).__name__}: {plain!r}")
+    return found
+
+
+def cut_off(top: QWidget) -> list[str]:
+    """Labels and buttons that are narrower than their words."""
+    return [
+        f"{type(widget).__name__} {widget.text()!r}: {widget.width()} < {widget.sizeHint().width()}"
+        for widget in top.findChildren(QWidget)
+        if isinstance(widget, QLabel | QAbstractButton)
+        and widget.isVisibleTo(top)
+        and CLOSE in widget.text()
+        and not isinstance(widget, Elided)
+        and not (isinstance(widget, QLabel) and widget.wordWrap())
+        and widget.width() < widget.fontMetrics().horizontalAdvance(widget.text())
+    ]
+
+
+def test_pseudo_keeps_what_stands_in_braces() -> None:
+    assert pseudo("Ask {name}") == f"{OPEN}Ášk {{name}}~~~{CLOSE}"
+
+
+def test_the_settings_can_be_read_abroad(abroad: House) -> None:
+    abroad.settings.set("presets", [Preset("Mine", "xyz")])
+    abroad.window.show_settings()
+    opened = abroad.window.findChild(SettingsWindow)
+    assert opened is not None
+    for page in opened.pages:
+        opened.show_page(page)
+        QApplication.processEvents()
+        assert in_english(opened, data=("Mine", "xyz")) == []
+        assert cut_off(opened) == []
+
+
+def test_the_menus_can_be_read_abroad(abroad: House) -> None:
+    for top in abroad.window.menuBar().actions():
+        assert OPEN in top.text()
+        menu = top.menu()
+        assert menu is not None
+        assert [action.text() for action in menu.actions() if action.text() and OPEN not in action.text()] == []
