@@ -68,7 +68,6 @@ class CompanyRows(QWidget):
         for reply, line in zip(replies, self.rows, strict=False):
             seen[reply.chat] += 1
             title = titles.get(reply.chat, "A reply")
-            several = chats[reply.chat] > 1
-            line.show_reply(f"{seen[reply.chat]} of {chats[reply.chat]} · {title}" if several else title, reply)
+            line.show_reply(f"Version {seen[reply.chat]} · {title}" if chats[reply.chat] > 1 else title, reply)
         for place, line in enumerate(self.rows):
             line.setVisible(place < len(replies))

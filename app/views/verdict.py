@@ -93,7 +93,7 @@ def figure_of(log: SpeedLog, comparison: Comparison) -> FigureWords:
     if now is None or decision is None:
         return FigureWords("Speed", "", "Not measured yet", "The figures come with the first reply", TOOLTIPS["speed"])
     if company := log.company:
-        definition = f"{len(company)} at once. A speed-up is measured of one alone"
+        definition = f"{len(company)} at once. A speed-up is timed for one alone"
         return FigureWords("Speed, all replies", f"{now:.1f}", "tok/s", definition, TOOLTIPS["company"])
     if decision.mode == "plain":
         refusal = decision.receipt.refusal

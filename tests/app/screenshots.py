@@ -28,6 +28,7 @@ from app.views.window import Window
 from engine.types import Loaded, Mode, Snapshot
 from tests.app.scripted_worker import ScriptedWorker, model_info
 from tests.app.settings_screenshots import take_settings
+from tests.app.several_screenshots import take_several
 from tests.app.speed_screenshots import take_tabs
 from tests.app.writing_screenshots import take_writing
 
@@ -246,6 +247,7 @@ def main(folder: Path) -> None:
             studio.ask(f"And letter {number + 1}?", FIRST, "mtp", 61.0)
         studio.take("long")
         take_writing(studio)
+        take_several(studio)
         studio.window.close()
         take_tabs(appearance, folder)
         take_settings(appearance, folder)

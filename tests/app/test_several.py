@@ -210,7 +210,7 @@ def test_versions_of_one_chat_are_told_apart_in_the_speed_tab(house: House) -> N
     house.tick()
     house.window.inspector.speed.refresh()
     names = [line.name.accessibleName() for line in house.window.inspector.speed.company.rows]
-    assert names == ["1 of 3 · one", "2 of 3 · one", "3 of 3 · one"]
+    assert names == ["Version 1 · one", "Version 2 · one", "Version 3 · one"]
 
 
 def test_a_reply_in_company_is_not_compared_with_plain_and_says_who_was_there(house: House) -> None:
