@@ -11,6 +11,7 @@ from PySide6.QtWidgets import QVBoxLayout, QWidget
 from app.speed import LiveReply
 from app.views.controls import Elided, Label, explain, row
 from app.views.verdict import TOOLTIPS, batch_of
+from app.words import tr
 
 DEPTH_WIDTH, SPEED_WIDTH = 52, 72
 
@@ -34,8 +35,8 @@ class ReplySpeed(QWidget):
     def show_reply(self, name: str, reply: LiveReply) -> None:
         speed = reply.snapshot.recent_tokens_per_second if reply.snapshot is not None else None
         self.name.show_text(name)
-        self.depth.setText("plain" if not reply.depth else f"depth {reply.depth}")
-        self.speed.setText("" if speed is None else f"{speed:.1f} tok/s")
+        self.depth.setText(tr("depth {depth}", depth=reply.depth) if reply.depth else tr("plain"))
+        self.speed.setText("" if speed is None else tr("{speed} tok/s", speed=f"{speed:.1f}"))
 
 
 class CompanyRows(QWidget):
@@ -44,7 +45,7 @@ class CompanyRows(QWidget):
     def __init__(self) -> None:
         super().__init__()
         self.batch = Label(role="small", tone="text3")
-        heading = Label("Written at once", "smallmedium")
+        heading = Label(tr("Written at once"), "smallmedium")
         explain(self, TOOLTIPS["company"])
         self._column = QVBoxLayout(self)
         self._column.setContentsMargins(0, 12, 0, 0)
@@ -67,7 +68,9 @@ class CompanyRows(QWidget):
         seen: Counter[str] = Counter()
         for reply, line in zip(replies, self.rows, strict=False):
             seen[reply.chat] += 1
-            title = titles.get(reply.chat, "A reply")
-            line.show_reply(f"Version {seen[reply.chat]} · {title}" if chats[reply.chat] > 1 else title, reply)
+            title = titles.get(reply.chat, tr("A reply"))
+            if chats[reply.chat] > 1:
+                title = tr("Version {number} · {title}", number=seen[reply.chat], title=title)
+            line.show_reply(title, reply)
         for place, line in enumerate(self.rows):
             line.setVisible(place < len(replies))

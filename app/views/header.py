@@ -126,7 +126,7 @@ class LiveChip(QFrame):
         parts = [tr("{now} tok/s", now=f"{now:.0f}")]
         speed_up = log.comparison(log.chat).speed_up
         if log.company:
-            parts.append(f"{len(log.company)} at once")
+            parts.append(tr("{count} at once", count=len(log.company)))
         elif with_drafts and speed_up is not None:
             parts.append(f"{speed_up:.1f}×")
         self._text.setText(" · ".join(parts))

@@ -23,7 +23,14 @@ from tests.app.pseudo import CLOSE, OPEN, PseudoTranslator, pseudo
 APP = Path(__file__).parents[2] / "app"
 DONE = (
     *("actions.py", "idle.py", "main.py", "model.py", "presets.py", "setting.py", "settings.py", "theme.py"),
-    *("views/empty.py", "views/header.py", "views/inspector.py", "views/number_field.py", "views/presets.py"),
+    *(
+        "views/company.py",
+        "views/empty.py",
+        "views/header.py",
+        "views/inspector.py",
+        "views/number_field.py",
+        "views/presets.py",
+    ),
     *("views/room.py", "views/sampling.py", "views/settings.py", "views/status.py", "views/notice.py"),
 )
 """Files whose texts can be translated."""
