@@ -11,15 +11,16 @@ from PySide6.QtWidgets import QApplication, QSystemTrayIcon, QWidget
 from app.chats.chat import Answer, Chat
 from app.icons import icon
 from app.settings import Settings
+from app.words import mark, tr
 
 LONG_S = 20.0
 """A reply that took less is not worth calling for."""
 SHOWN_MS = 10_000
 
 ENDINGS = {
-    "done": "The reply is finished.",
-    "stopped": "The reply was stopped.",
-    "failed": "The reply could not be finished.",
+    "done": mark("The reply is finished."),
+    "stopped": mark("The reply was stopped."),
+    "failed": mark("The reply could not be finished."),
 }
 
 
@@ -59,7 +60,7 @@ class Call(QObject):
         if reply.prefill_ms + reply.decode_ms < LONG_S * 1000:
             return
         self._chat = chat
-        self.said = f"“{chat.title}”: {ENDINGS.get(answer.outcome, ENDINGS['done'])}"
+        self.said = f"“{chat.title}”: {tr(ENDINGS.get(answer.outcome, ENDINGS['done']))}"
         QApplication.alert(self._window)
         if QSystemTrayIcon.isSystemTrayAvailable() and QSystemTrayIcon.supportsMessages():
             if self._tray is None:

@@ -14,6 +14,7 @@ import traceback
 from types import TracebackType
 
 from app import paths
+from app.words import tr
 
 log = logging.getLogger(__name__)
 
@@ -81,9 +82,13 @@ def _unhandled_in_thread(args: threading.ExceptHookArgs) -> None:
 def tell(error: BaseException) -> None:
     """Say that Foreword cannot start, in a dialog where there is a display and on stderr in any case."""
     log.critical("cannot start", exc_info=error)
-    words = (
-        f"Foreword could not start.\n\n{type(error).__name__}: {error}\n\nYour models and settings are kept. "
-        f"Please start it again; if this comes back, report it together with the log at {paths.log_file()}"
+    words = tr(
+        "Foreword could not start.\n\n{name}: {error}\n\nYour models and settings are kept. "
+        "Please start it again; if this comes back, report it together with the log at "
+        "{log_file}",
+        name=type(error).__name__,
+        error=error,
+        log_file=paths.log_file(),
     )
     print(words, file=sys.stderr)
     try:

@@ -17,6 +17,8 @@ from pathlib import Path
 from PySide6.QtCore import QObject, Signal
 from PySide6.QtNetwork import QLocalServer, QLocalSocket
 
+from app.words import tr
+
 log = logging.getLogger(__name__)
 
 PATIENCE_S = 3.0
@@ -65,7 +67,7 @@ class Instance(QObject):
             if socket.waitForConnected(ANSWER_MS) and socket.waitForReadyRead(ANSWER_MS):
                 return True
             time.sleep(0.1)
-        print("Foreword is already running, but its window does not answer.", file=sys.stderr)
+        print(tr("Foreword is already running, but its window does not answer."), file=sys.stderr)
         return False
 
     def _on_connection(self) -> None:

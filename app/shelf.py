@@ -20,6 +20,7 @@ from app.chats.exchange import ImportRefused, export_json, export_markdown, impo
 from app.chats.rows import Hit
 from app.chats.search import folded
 from app.chats.store import Store
+from app.words import tr
 
 log = logging.getLogger(__name__)
 
@@ -141,16 +142,16 @@ class Shelf(QObject):
         """Write chats to a file, as JSON where its name ends in .json, else as Markdown. `told` says how it went."""
         write = export_json if path.suffix.lower() == ".json" else export_markdown
         chats = [chat for chat in chats if not chat.is_empty]
-        what = "Chat" if len(chats) == 1 else f"{len(chats)} chats"
+        what = tr("Chat") if len(chats) == 1 else tr("{chats} chats", chats=len(chats))
 
         def export() -> None:
             try:
                 write(map(self.store.whole, chats), path)
             except (OSError, sqlite3.Error) as error:
                 log.error("an export failed: %s", type(error).__name__)
-                self._tell(f"Nothing was exported: {why(error, path.parent)}.")
+                self._tell(tr("Nothing was exported: {why}.", why=why(error, path.parent)))
             else:
-                self._tell(f"{what} exported to “{path.name}”.")
+                self._tell(tr("{what} exported to “{name}”.", what=what, name=path.name))
 
         self.store.in_background(export)
 
@@ -166,7 +167,12 @@ class Shelf(QObject):
             except (OSError, sqlite3.Error) as error:
                 log.error("an import failed: %s", type(error).__name__)
                 refused = isinstance(error, sqlite3.Error)
-                self._tell(f"Nothing was imported: {why(error, None) if refused else 'the file cannot be read'}.")
+                self._tell(
+                    tr(
+                        "Nothing was imported: {value}.",
+                        value=why(error, None) if refused else tr("the file cannot be read"),
+                    )
+                )
             else:
                 self._answered.emit(partial(self._on_imported, chats))
 
@@ -175,7 +181,7 @@ class Shelf(QObject):
     def _on_imported(self, chats: list[Chat]) -> None:
         self.chats += chats
         self._sort()
-        self.told.emit("1 chat imported." if len(chats) == 1 else f"{len(chats)} chats imported.")
+        self.told.emit(tr("1 chat imported.") if len(chats) == 1 else tr("{chats} chats imported.", chats=len(chats)))
 
     def _tell(self, words: str) -> None:
         self._answered.emit(partial(self.told.emit, words))

@@ -14,11 +14,12 @@ from typing import Literal
 from uuid import uuid4
 
 from app.chats.files import TextFile, with_files
+from app.words import mark, tr
 from engine.types import ErrorReport, Message, Reply, SamplingChoice, UsedSampling
 
 Outcome = Literal["waiting", "writing", "done", "stopped", "failed", "interrupted"]
 
-NEW_TITLE = "New chat"
+NEW_TITLE = mark("New chat")
 TITLE_WORDS = 7
 TITLE_LENGTH = 48
 
@@ -158,7 +159,7 @@ class Chat:
     """
 
     id: str = field(default_factory=lambda: uuid4().hex)
-    title: str = NEW_TITLE
+    title: str = field(default_factory=lambda: tr(NEW_TITLE))
     named: bool = False
     """The title was given by a person."""
     pinned: bool = False
@@ -293,7 +294,7 @@ class Chat:
     def retitle(self) -> None:
         """Name it by its first question, unless a person has named it."""
         if not self.named and self.loaded:
-            self.title = _title(max(self.first, key=_chosen)) if self.first else NEW_TITLE
+            self.title = _title(max(self.first, key=_chosen)) if self.first else tr(NEW_TITLE)
 
     # ------------------------------------------------------------ what the model reads
 
@@ -341,7 +342,7 @@ def title_of(question: str) -> str:
     title = " ".join(words[:TITLE_WORDS])
     if len(title) > TITLE_LENGTH:
         title = title[:TITLE_LENGTH].rsplit(" ", 1)[0]
-    return title + "…" if len(title) < len(" ".join(words)) else title or NEW_TITLE
+    return title + "…" if len(title) < len(" ".join(words)) else title or tr(NEW_TITLE)
 
 
 def in_order(chats: Iterable[Chat]) -> list[Chat]:

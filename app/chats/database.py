@@ -15,6 +15,7 @@ from pathlib import Path
 
 from app.chats.record import packed, parsed, unpacked
 from app.chats.search import indexed, visible
+from app.words import tr
 
 log = logging.getLogger(__name__)
 
@@ -110,18 +111,23 @@ def open_database(path: Path | None) -> Opened:
             return _on_disk(path)
         except NewerVersionError:
             aside = set_aside(path, "newer")
-            trouble = (
-                "Your chats were last kept by a newer version of Foreword, which this one cannot read. Nothing was "
-                f"deleted: they were set aside as “{aside.name}” in {path.parent}. Update Foreword to use them."
+            trouble = tr(
+                "Your chats were last kept by a newer version of Foreword, which this one cannot "
+                "read. Nothing was deleted: they were set aside as “{name}” in {parent}. Update "
+                "Foreword to use them.",
+                name=aside.name,
+                parent=path.parent,
             )
         except sqlite3.DatabaseError as error:
             if not is_damage(error):
                 raise
             log.error("the chats are damaged: %s", _kind(error))
             aside = set_aside(path, "damaged")
-            trouble = (
-                "The file with your chats is damaged, so Foreword began a new one. Nothing was deleted: the old one "
-                f"was set aside as “{aside.name}” in {path.parent}."
+            trouble = tr(
+                "The file with your chats is damaged, so Foreword began a new one. Nothing was "
+                "deleted: the old one was set aside as “{name}” in {parent}.",
+                name=aside.name,
+                parent=path.parent,
             )
         opened = _on_disk(path)
         opened.trouble = trouble
@@ -129,7 +135,8 @@ def open_database(path: Path | None) -> Opened:
     except (OSError, sqlite3.Error) as error:
         log.error("the chats cannot be opened: %s", _kind(error))
         return _in_memory(
-            trouble or f"Chats cannot be saved: {why(error, path.parent)}. They are kept until you quit Foreword."
+            trouble
+            or tr("Chats cannot be saved: {why}. They are kept until you quit Foreword.", why=why(error, path.parent))
         )
 
 
@@ -159,13 +166,13 @@ def why(error: Exception, folder: Path | None) -> str:
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     number = getattr(error, "errno", None)
     if code == sqlite3.SQLITE_FULL or number == 28:  # ENOSPC
-        return "the disk is full"
+        return tr("the disk is full")
     refused = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM)
     if isinstance(error, OSError) or code in refused:
-        return f"{folder} cannot be written to"
+        return tr("{folder} cannot be written to", folder=folder)
     if code == sqlite3.SQLITE_BUSY:
-        return "another program is using the file"
-    return f"the disk reports “{_kind(error)}”"
+        return tr("another program is using the file")
+    return tr("the disk reports “{kind}”", kind=_kind(error))
 
 
 def _kind(error: Exception) -> str:

@@ -30,6 +30,7 @@ from app.chats.record import (
 )
 from app.chats.search import visible
 from app.settings import GUIDE
+from app.words import tr
 
 FORMAT = "foreword chats"
 FORMAT_VERSION = 1
@@ -140,7 +141,7 @@ def import_json(path: Path) -> list[Chat]:
 
 def _read(data: dict[str, Any]) -> Chat:
     chat = Chat(
-        title=clean(rebuilt(str, data.get("title"))) or NEW_TITLE,
+        title=clean(rebuilt(str, data.get("title"))) or tr(NEW_TITLE),
         named=rebuilt(bool, data.get("named")),
         pinned=rebuilt(bool, data.get("pinned")),
         created=moment(data.get("created")),

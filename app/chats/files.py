@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Any
 
+from app.words import tr
+
 LARGEST = 2_000_000
 """Bytes of a file: about half a million tokens, more than any conversation holds."""
 
@@ -92,10 +94,10 @@ def read_file(path: Path) -> TextFile:
 def _kind(ending: str) -> str:
     """What a file with this ending is, where that is known not to be text."""
     if ending in _PICTURES:
-        return "a picture"
+        return tr("a picture")
     if ending in _SOUNDS:
-        return "a recording"
-    return "a document with a layout of its own" if ending in _DOCUMENTS else ""
+        return tr("a recording")
+    return tr("a document with a layout of its own") if ending in _DOCUMENTS else ""
 
 
 def _decoded(name: str, data: bytes) -> str:
@@ -119,8 +121,12 @@ def with_files(question: str, files: Iterable[TextFile]) -> str:
 def size_words(count: int) -> str:
     """ "812 bytes", "12 KB", "1.4 MB"."""
     if count < 1000:
-        return "1 byte" if count == 1 else f"{count} bytes"
-    return f"{count / 1000:.0f} KB" if count < 999_500 else f"{count / 1e6:.1f} MB"
+        return tr("1 byte") if count == 1 else tr("{count} bytes", count=count)
+    return (
+        tr("{value} KB", value=f"{count / 1000:.0f}")
+        if count < 999_500
+        else tr("{value} MB", value=f"{count / 1e6:.1f}")
+    )
 
 
 def files_data(files: Iterable[TextFile]) -> list[dict[str, str]]:

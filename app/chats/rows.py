@@ -24,6 +24,7 @@ from app.chats.record import (
     unpacked,
 )
 from app.chats.search import Snippet, query, snippet, visible
+from app.words import tr
 
 HITS, HITS_OF_CHAT, SCANNED = 60, 3, 400
 
@@ -45,7 +46,7 @@ def chat_of(row: Row) -> Chat:
     """A chat as it stands in its row, tolerantly; its messages are not read."""
     chat = Chat(
         id=row["id"],
-        title=rebuilt(str, row["title"]) or NEW_TITLE,
+        title=rebuilt(str, row["title"]) or tr(NEW_TITLE),
         named=bool(row["named"]),
         pinned=bool(row["pinned"]),
         created=moment(row["created"]),

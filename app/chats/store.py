@@ -37,6 +37,7 @@ from app.chats.rows import (
     records_in,
     values_of,
 )
+from app.words import tr
 
 log = logging.getLogger(__name__)
 
@@ -112,9 +113,9 @@ class Store:
         except sqlite3.Error as error:
             log.error("a chat cannot be read: %s", getattr(error, "sqlite_errorname", type(error).__name__))
             return (
-                "This chat cannot be read: the file with your chats is damaged."
+                tr("This chat cannot be read: the file with your chats is damaged.")
                 if is_damage(error)
-                else f"This chat cannot be read: {why(error, self._folder)}."
+                else tr("This chat cannot be read: {why}.", why=why(error, self._folder))
             )
         return ""
 
@@ -333,7 +334,7 @@ class Store:
             was_refused, self._refused = self._refused, False
             self._wake.notify_all()
         if was_refused:
-            self.tell("Chats are saved again.")
+            self.tell(tr("Chats are saved again."))
 
     def _write_singly(self, jobs: list[Job]) -> None:
         """One of these can never be written: leave out that one alone."""
@@ -351,7 +352,9 @@ class Store:
             was_refused, self._refused = self._refused, True
         if not was_refused:
             log.error("chats cannot be saved: %s", getattr(error, "sqlite_errorname", type(error).__name__))
-            self.tell(f"Chats cannot be saved: {why(error, self._folder)}. They are kept until you quit Foreword.")
+            self.tell(
+                tr("Chats cannot be saved: {why}. They are kept until you quit Foreword.", why=why(error, self._folder))
+            )
 
     @staticmethod
     def _answer(question: Callable[[], None]) -> None:

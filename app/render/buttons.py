@@ -10,6 +10,7 @@ from PySide6.QtWidgets import QAbstractButton, QSizePolicy
 
 from app import theme
 from app.icons import icon
+from app.words import tr
 
 COPIED_MS = 1500
 
@@ -92,18 +93,18 @@ class CopyButton(QuietButton):
     def __init__(
         self, text_of: Callable[[], str], name: str, words: bool = False, *, flush: bool = False, colour: str = "text2"
     ) -> None:
-        super().__init__("copy", name, "Copy" if words else "", flush=flush, colour=colour)
+        super().__init__("copy", name, tr("Copy") if words else "", flush=flush, colour=colour)
         self._text_of = text_of
         self._words = words
         self._back = QTimer(self)
         self._back.setSingleShot(True)
         self._back.setInterval(COPIED_MS)
-        self._back.timeout.connect(lambda: self.say("copy", name, "Copy" if words else ""))
+        self._back.timeout.connect(lambda: self.say("copy", name, tr("Copy") if words else ""))
         self.clicked.connect(self._copy)
 
     def _copy(self) -> None:
         QGuiApplication.clipboard().setText(self._text_of())
-        self.say("check", "Copied", "Copied" if self._words else "")
+        self.say("check", tr("Copied"), tr("Copied") if self._words else "")
         self._back.start()
 
 

@@ -31,6 +31,7 @@ from app import theme
 from app.render.buttons import CopyButton, QuietButton
 from app.render.highlight import Highlighter
 from app.render.page_text import BETWEEN_WORDS, PageText
+from app.words import tr
 
 HEADER_HEIGHT = 36
 RADIUS = 8
@@ -142,7 +143,7 @@ class CodeCard(QFrame):
         self._language = QLabel()
         self._language.setTextFormat(Qt.TextFormat.PlainText)
         self._language.setProperty("tone", "text2")
-        self.copy_button = CopyButton(self.code, "Copy code", words=True)
+        self.copy_button = CopyButton(self.code, tr("Copy code"), words=True)
         self.lower_copy_button: CopyButton | None = None
         self.text = CodeText()
         self._column = layout = QVBoxLayout(self)
@@ -154,7 +155,7 @@ class CodeCard(QFrame):
         across.setContentsMargins(16, 0, 8, 0)
         across.addWidget(self._language)
         across.addStretch(1)
-        self.wrap_button = QuietButton("wrap", "Break long lines", "Wrap")
+        self.wrap_button = QuietButton("wrap", tr("Break long lines"), tr("Wrap"))
         self.wrap_button.setCheckable(True)
         self.wrap_button.toggled.connect(self._wrap)
         self.wrap_button.hide()
@@ -174,7 +175,7 @@ class CodeCard(QFrame):
         if language != self._language.text() or not self.text.accessibleName():
             self._language.setText(language)
             self.text.language = language
-            self.text.setAccessibleName(f"Code in {language}" if language else "Code")
+            self.text.setAccessibleName(tr("Code in {language}", language=language) if language else tr("Code"))
             # Lines of a block that arrives whole are coloured once, by the pass over the whole.
             self.text.highlighter.set_language("" if closed else language)
         if code.startswith(self._code):
@@ -210,7 +211,7 @@ class CodeCard(QFrame):
 
     def _wrap(self, wrapped: bool) -> None:
         self.text.set_wrapped(wrapped)
-        name, words = ("Keep lines whole", "Unwrap") if wrapped else ("Break long lines", "Wrap")
+        name, words = (tr("Keep lines whole"), tr("Unwrap")) if wrapped else (tr("Break long lines"), tr("Wrap"))
         self.wrap_button.say("wrap", name, words)
 
     def _dress(self) -> None:
@@ -218,7 +219,7 @@ class CodeCard(QFrame):
         self.update()
 
     def _add_lower_copy_button(self) -> None:
-        self.lower_copy_button = CopyButton(self.code, "Copy code", words=True)
+        self.lower_copy_button = CopyButton(self.code, tr("Copy code"), words=True)
         footer = QWidget()
         footer.setFixedHeight(HEADER_HEIGHT)
         across = QHBoxLayout(footer)

@@ -20,6 +20,7 @@ from PySide6.QtWidgets import QFrame, QMenu
 from app import theme
 from app.render.maths import OBJECT, with_sources
 from app.render.selection import PageSelection
+from app.words import tr
 
 if TYPE_CHECKING:  # to the type checker the mixin is the editor that it is mixed into
     from PySide6.QtWidgets import QTextEdit as _Editor
@@ -133,14 +134,14 @@ class PageText(_Editor):
         menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         selection = self._selection
         some = self.textCursor().hasSelection() if selection is None else bool(selection.selected())
-        for words, do in (("Copy", self.copy), ("Copy as Markdown", self.copy_markdown)):
+        for words, do in ((tr("Copy"), self.copy), (tr("Copy as Markdown"), self.copy_markdown)):
             action = menu.addAction(words)
             action.setEnabled(some)
             action.triggered.connect(do)
         if target := self.anchorAt(at):
-            menu.addAction("Copy Link").triggered.connect(lambda: QGuiApplication.clipboard().setText(target))
+            menu.addAction(tr("Copy Link")).triggered.connect(lambda: QGuiApplication.clipboard().setText(target))
         menu.addSeparator()
-        menu.addAction("Select All").triggered.connect(self.select_all)
+        menu.addAction(tr("Select All")).triggered.connect(self.select_all)
         return menu
 
     def selected_text(self) -> str:

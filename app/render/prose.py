@@ -39,6 +39,7 @@ from app.render.typeset import (
     Place,
     Typesetter,
 )
+from app.words import tr
 
 
 class ProseView(PageText, QTextBrowser):
@@ -49,7 +50,7 @@ class ProseView(PageText, QTextBrowser):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.setAccessibleName("Reply")
+        self.setAccessibleName(tr("Reply"))
         self.become_part_of_page()
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
@@ -179,7 +180,7 @@ class ProseView(PageText, QTextBrowser):
             block = block.next()
         while len(self.copy_buttons) < len(self._code_positions):
             number = len(self.copy_buttons)
-            button = CopyButton(partial(self._code, number), "Copy code")
+            button = CopyButton(partial(self._code, number), tr("Copy code"))
             button.setParent(self)
             self.copy_buttons.append(button)
         for number, button in enumerate(self.copy_buttons):

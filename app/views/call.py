@@ -11,17 +11,18 @@ from PySide6.QtWidgets import QSizePolicy, QWidget
 from app.render.code import CodeCard
 from app.views.folded import Folded
 from app.views.notice import QuietLine
+from app.words import mark, tr
 from engine.tool_calls import ToolCall, name_so_far
 
-NOT_CALLED = "Foreword has no tools, so nothing was called."
-UNREADABLE = "This call is cut off or malformed. It is shown as the model wrote it."
+NOT_CALLED = mark("Foreword has no tools, so nothing was called.")
+UNREADABLE = mark("This call is cut off or malformed. It is shown as the model wrote it.")
 
 
 class CallView(Folded):
     """One line that names the tool; a click shows its arguments. A call that cannot be read shows itself."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__("the tool call", "Calling a tool…", 8, parent)
+        super().__init__(tr("the tool call"), tr("Calling a tool…"), 8, parent)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self._source = ""
         self._calls: tuple[ToolCall, ...] | None = None
@@ -70,23 +71,29 @@ class CallView(Folded):
         if self._body is None or self._remark is None or not self.open:
             return
         if self._calls:
-            self._remark.setText(NOT_CALLED)
+            self._remark.setText(tr(NOT_CALLED))
             self._body.show_code("\n".join(_written(call) for call in self._calls), "json", closed=True)
         else:
-            self._remark.setText("" if self._calls is None else UNREADABLE)
+            self._remark.setText("" if self._calls is None else tr(UNREADABLE))
             self._body.show_code(self._source.strip("\n"), "", closed=self._calls is not None)
 
     def _say(self) -> None:
         if self._calls is None:
             # The size moves on, so that a long call does not look like a standstill.
-            size = f"{ceil(len(self._source) / 100) * 100:,} characters"
-            words = f"Calling {name_so_far(self._source) or 'a tool'}… {size}"
+            size = tr("{value} characters", value=f"{ceil(len(self._source) / 100) * 100:,}")
+            words = tr("Calling {name}… {size}", name=name_so_far(self._source) or tr("a tool"), size=size)
         elif self._calls:
             names = ", ".join(call.name for call in self._calls)
-            words = f"Tool call{'s' if len(self._calls) > 1 else ''}: {names}"
+            words = (
+                tr("Tool calls: {names}", names=names)
+                if len(self._calls) > 1
+                else tr("Tool call: {names}", names=names)
+            )
         else:
             name = name_so_far(self._source)
-            words = f"Tool call that cannot be read{f': {name}' if name else ''}"
+            words = (
+                tr("Tool call that cannot be read: {name}", name=name) if name else tr("Tool call that cannot be read")
+            )
         self._say_line(words)
 
 

@@ -46,6 +46,7 @@ from PySide6.QtWidgets import (
 from app import theme
 from app.chats.chat import Chat
 from app.chats.rows import Hit
+from app.words import tr
 
 WIDTH = 240
 ROW, HIT_ROW = 32, 64
@@ -78,7 +79,7 @@ class Row:
     def spoken(self) -> str:
         if self.hit is not None:
             return f"{self.text}: {self.hit.snippet.text}"
-        signs = ["a reply is being written"] * self.live + ["a new reply"] * self.unseen
+        signs = [tr("a reply is being written")] * self.live + [tr("a new reply")] * self.unseen
         return ", ".join([self.text, *signs])
 
 
@@ -86,7 +87,7 @@ def by_day(chats: list[Chat], today: date) -> Iterator[Row]:
     """Chats in their order, with a heading over each group: the pinned ones, then by the day they were used."""
     last = ""
     for chat in chats:
-        heading = "Pinned" if chat.pinned else day_of(date.fromtimestamp(chat.used), today)
+        heading = tr("Pinned") if chat.pinned else day_of(date.fromtimestamp(chat.used), today)
         if heading != last:
             yield Row(heading)
             last = heading
@@ -96,12 +97,12 @@ def by_day(chats: list[Chat], today: date) -> Iterator[Row]:
 def day_of(day: date, today: date) -> str:
     """The group of chats that this day belongs to."""
     if day >= today:
-        return "Today"
+        return tr("Today")
     if day == today - timedelta(days=1):
-        return "Yesterday"
+        return tr("Yesterday")
     for days in (7, 30):
         if day >= today - timedelta(days=days):
-            return f"Previous {days} days"
+            return tr("Previous {days} days", days=days)
     return QLocale().toString(QDate(day.year, day.month, day.day), "MMMM yyyy")
 
 
@@ -241,7 +242,7 @@ class ChatRows(QStyledItemDelegate):
     def createEditor(self, parent: QWidget, option: QStyleOptionViewItem, index: Index) -> QWidget:
         editor = QLineEdit(parent)
         editor.setProperty("kind", "field")
-        editor.setAccessibleName("Title of the chat")
+        editor.setAccessibleName(tr("Title of the chat"))
         editor.setFont(theme.current().font("ui"))
         return editor
 
@@ -305,7 +306,7 @@ class ChatList(QListView):
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setVerticalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
         self.setEditTriggers(QAbstractItemView.EditTrigger.DoubleClicked | QAbstractItemView.EditTrigger.EditKeyPressed)
-        self.setAccessibleName("Chats")
+        self.setAccessibleName(tr("Chats"))
         self.setFont(theme.current().font("ui"))
         self._rows.renamed.connect(self.renamed)
 

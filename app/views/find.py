@@ -16,6 +16,7 @@ from app.render.page_text import PageText
 from app.views.controls import Label
 from app.views.thought import Thought
 from app.views.transcript import Transcript
+from app.words import tr
 
 HEIGHT = 44
 LOOK_AGAIN_MS = 200
@@ -60,8 +61,8 @@ class FindBar(QWidget):
         self._again.timeout.connect(self._look)
 
         self.field = _Field()
-        self.field.setPlaceholderText("Find in this chat")
-        self.field.setAccessibleName("Find in this chat")
+        self.field.setPlaceholderText(tr("Find in this chat"))
+        self.field.setAccessibleName(tr("Find in this chat"))
         self.field.setProperty("kind", "field")
         self.field.setMaximumWidth(320)
         self.field.textChanged.connect(self._on_words)
@@ -69,9 +70,9 @@ class FindBar(QWidget):
         self.field.previous_wanted.connect(self.go_back)
         self.field.escaped.connect(self.close_bar)
         self.count = Label(role="small", tone="text3")
-        self.previous_button = QuietButton("chevron-up", "Previous match")
-        self.next_button = QuietButton("chevron-down", "Next match")
-        self.close_button = QuietButton("cross", "Close the find bar")
+        self.previous_button = QuietButton("chevron-up", tr("Previous match"))
+        self.next_button = QuietButton("chevron-down", tr("Next match"))
+        self.close_button = QuietButton("cross", tr("Close the find bar"))
         self.previous_button.clicked.connect(self.go_back)
         self.next_button.clicked.connect(self.go_on)
         self.close_button.clicked.connect(self.close_bar)
@@ -244,11 +245,11 @@ class FindBar(QWidget):
         if not self.words:
             words = ""
         elif not self._matches:
-            words = "No matches"
+            words = tr("No matches")
         else:
             number = self._matches.index(self._current) + 1 if self._current in self._matches else 0
-            many = f"{MOST:,} or more" if len(self._matches) == MOST else f"{len(self._matches):,}"
-            words = f"{number:,} of {many}" if number else many
+            many = tr("{most} or more", most=f"{MOST:,}") if len(self._matches) == MOST else f"{len(self._matches):,}"
+            words = tr("{number} of {many}", number=f"{number:,}", many=many) if number else many
         self.count.setText(words)
         self.previous_button.setEnabled(bool(self._matches))
         self.next_button.setEnabled(bool(self._matches))

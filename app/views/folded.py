@@ -5,6 +5,7 @@ from __future__ import annotations
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
 from app.render.buttons import QuietButton
+from app.words import tr
 
 
 class Folded(QWidget):
@@ -14,7 +15,7 @@ class Folded(QWidget):
         """`what` is folded ("the thinking"), `words` are the line's first, `spacing` pixels lie below it."""
         super().__init__(parent)
         self._what = what
-        self.line = QuietButton("chevron-right", f"Show {what}", words, flush=True, colour="text3")
+        self.line = QuietButton("chevron-right", tr("Show {what}", what=what), words, flush=True, colour="text3")
         self.line.setCheckable(True)
         self.line.toggled.connect(self._fold)
         across = QHBoxLayout()
@@ -42,5 +43,6 @@ class Folded(QWidget):
 
     def _say_line(self, words: str) -> None:
         """Let the line say `words`, and which way a click would turn it."""
-        chevron, name = ("chevron-down", "Hide") if self.open else ("chevron-right", "Show")
-        self.line.say(chevron, f"{words}. {name} {self._what}", words)
+        what = self._what
+        turn = tr("Hide {what}", what=what) if self.open else tr("Show {what}", what=what)
+        self.line.say("chevron-down" if self.open else "chevron-right", f"{words}. {turn}", words)

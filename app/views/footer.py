@@ -16,6 +16,7 @@ from app.render.buttons import CopyButton, QuietButton
 from app.views.controls import explain
 from app.views.figures import DEFINITIONS
 from app.views.versions import VersionSwitch
+from app.words import tr
 
 HEIGHT = 28
 SEPARATOR = "  ·  "
@@ -39,12 +40,12 @@ class ReplyFooter(QWidget):
         self._revealed = False
         self._figures: list[str] = []
         self.versions: VersionSwitch | None = None
-        self.copy_button = CopyButton(source, "Copy reply", flush=True)
-        self.regenerate_button = QuietButton("refresh", "Regenerate", flush=True)
+        self.copy_button = CopyButton(source, tr("Copy reply"), flush=True)
+        self.regenerate_button = QuietButton("refresh", tr("Regenerate"), flush=True)
         self.regenerate_button.clicked.connect(self.regenerate_requested)
-        self.ways_button = QuietButton("chevron-down", "Regenerate in another way", flush=True)
+        self.ways_button = QuietButton("chevron-down", tr("Regenerate in another way"), flush=True)
         self.ways_button.clicked.connect(lambda: self.ways_wanted.emit(self.ways_button))
-        self.details_button = QuietButton("info", "Details of this reply", flush=True)
+        self.details_button = QuietButton("info", tr("Details of this reply"), flush=True)
         self.details_button.clicked.connect(lambda: self.details_wanted.emit(self.details_button))
         self.details_button.hide()
         self._buttons = (self.copy_button, self.regenerate_button, self.ways_button, self.details_button)

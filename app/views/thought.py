@@ -11,6 +11,7 @@ from app.render.prose import ProseView
 from app.render.segments import GrowingText, Prose
 from app.views.figures import duration
 from app.views.folded import Folded
+from app.words import tr
 
 ROOM_BELOW = 12
 """Pixels between an open thought and the reply, beyond those that a folded one keeps."""
@@ -25,7 +26,7 @@ class Thought(Folded):
     link_activated = Signal(str)
 
     def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__("the thinking", "Thinking…", 4, parent)
+        super().__init__(tr("the thinking"), tr("Thinking…"), 4, parent)
         self._seconds: float | None = None
         self._finished = False
         self._complete = True
@@ -94,13 +95,13 @@ class Thought(Folded):
     def _say(self) -> None:
         lines = self._lines + bool(self._last_line.strip())
         if not self._finished:
-            words = f"Thinking… {lines:,} lines" if lines > 1 else "Thinking…"
+            words = tr("Thinking… {lines} lines", lines=f"{lines:,}") if lines > 1 else tr("Thinking…")
         elif self._seconds is None:
-            words = "Thought"
+            words = tr("Thought")
         else:
-            words = f"Thought for {duration(self._seconds)}"
+            words = tr("Thought for {duration}", duration=duration(self._seconds))
         if self._finished and not self._complete:
-            words += ", cut off"
+            words += tr(", cut off")
         if (self.open, words) != self._said:
             self._said = (self.open, words)
             self._say_line(words)
@@ -112,7 +113,7 @@ class _ThoughtBody(QWidget):
     def __init__(self) -> None:
         super().__init__()
         self.prose = ProseView()
-        self.prose.setAccessibleName("Thinking")
+        self.prose.setAccessibleName(tr("Thinking"))
         column = QVBoxLayout(self)
         column.setContentsMargins(16, 0, 0, 0)
         self.setContentsMargins(0, 0, 0, ROOM_BELOW)

@@ -20,6 +20,7 @@ from app.render.selection import PageSelection
 from app.views.edge_scroll import EdgeScroll
 from app.views.message import ReadingMark, ReplyView, UserTurn
 from app.views.thought import Thought
+from app.words import tr
 
 COLUMN = 760
 MARGIN, NARROW_MARGIN, NARROW = 40, 20, 480
@@ -51,7 +52,7 @@ class Transcript(QScrollArea):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.setAccessibleName("Conversation")
+        self.setAccessibleName(tr("Conversation"))
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setWidgetResizable(True)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
@@ -87,7 +88,7 @@ class Transcript(QScrollArea):
         self._read_turn: UserTurn | ReplyView | None = None
         self._read_mark: ReadingMark | None = None
         self._read_below = 0
-        self.jump_button = RoundButton("arrow-down", "Jump to the end")
+        self.jump_button = RoundButton("arrow-down", tr("Jump to the end"))
         self.jump_button.setParent(self)
         self.jump_button.clicked.connect(self.jump_to_end)
         self.jump_button.hide()

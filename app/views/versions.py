@@ -9,6 +9,7 @@ from PySide6.QtWidgets import QAbstractButton, QHBoxLayout, QSizePolicy, QWidget
 from app import theme
 from app.icons import icon
 from app.views.controls import Label
+from app.words import tr
 
 HEIGHT = 28
 _ICON = 14
@@ -43,9 +44,9 @@ class VersionSwitch(QWidget):
         super().__init__()
         self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
         self._index, self._count = 0, 0
-        self.back = _Chevron("chevron-left", "Show the version before", 15, left=-3)
+        self.back = _Chevron("chevron-left", tr("Show the version before"), 15, left=-3)
         self.words = Label("", "small", "text2")
-        self.on = _Chevron("chevron-right", "Show the next version", 18, left=2)
+        self.on = _Chevron("chevron-right", tr("Show the next version"), 18, left=2)
         across = QHBoxLayout(self)
         across.setContentsMargins(0, 0, 0, 0)
         across.setSpacing(0)
@@ -65,7 +66,7 @@ class VersionSwitch(QWidget):
             return False
         self._index, self._count = index, count
         self.words.setText(f"{index + 1}/{count}")
-        self.words.setAccessibleName(f"Version {index + 1} of {count}")
+        self.words.setAccessibleName(tr("Version {value} of {count}", value=index + 1, count=count))
         self.back.setEnabled(index > 0)
         self.on.setEnabled(index < count - 1)
         self.setVisible(count > 1)

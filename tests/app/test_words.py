@@ -31,6 +31,10 @@ DONE = (
         "views/number_field.py",
         "views/presets.py",
     ),
+    *("render/code.py", "render/page_text.py", "render/prose.py", "render/buttons.py", "views/find.py"),
+    *("views/chat_list.py", "views/thought.py", "views/folded.py", "views/footer.py", "views/versions.py"),
+    *("views/transcript.py", "views/call.py", "shelf.py", "crash.py", "background.py", "instance.py"),
+    *("chats/chat.py", "chats/database.py", "chats/rows.py", "chats/files.py", "chats/store.py"),
     *("views/room.py", "views/sampling.py", "views/settings.py", "views/status.py", "views/notice.py"),
 )
 """Files whose texts can be translated."""
