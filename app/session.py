@@ -26,6 +26,7 @@ from app.replies import Replies, Writing
 from app.rounds import write_rounds
 from app.settings import Preset, Settings
 from app.shelf import Shelf
+from app.weighing import Weighing
 from engine.types import ErrorReport
 
 VERSIONS = 3
@@ -60,6 +61,7 @@ class Session(QObject):
         self.jobs = Jobs(bridge, self.model, lambda: self.replies.busy, self)
         self.counts = TokenCounts(bridge, self.model, self)
         self.attaching = Attaching(self)
+        self.weighing = Weighing(bridge, self.model, self.replies, self)
         self._removed: list[Callable[[], None]] = []
         self.current = self._first_shown()
         bridge.look_at(self.current.id)

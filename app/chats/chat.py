@@ -309,6 +309,13 @@ class Chat:
             path = path[: path.index(upto) + 1]
         return tuple(self._messages(path, begun))
 
+    def messages_with(self, draft: Draft, instead_of: Turn | None = None) -> tuple[Message, ...]:
+        """The prompt that there would be if `draft` were asked now, at the end or as a new version of a turn."""
+        path = self.turns
+        if instead_of in path:
+            path = path[: path.index(instead_of)]
+        return tuple(self._messages([*path, Turn(draft.text, files=draft.files)], None))
+
     def _messages(self, path: list[Turn], begun: Answer | None) -> Iterator[Message]:
         if self.instructions.strip():
             yield Message("system", self.instructions.strip())

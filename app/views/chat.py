@@ -172,6 +172,7 @@ class ChatView(QWidget):
         session.model.thinking_changed.connect(self._refresh_thinking)
         session.replies.speed_changed.connect(self._refresh_meter)
         session.model.room_changed.connect(self._refresh_meter)
+        session.weighing.changed.connect(self._refresh_meter)
         session.message_wanted.connect(self._on_message_wanted)
         session.removed.connect(self._offer_undo)
         session.notice.connect(self.show_notice)
@@ -642,11 +643,15 @@ class ChatView(QWidget):
         self.composer.thinking.show_choice(self._session.model.thinking, info is not None and info.always_thinks)
 
     def _refresh_meter(self) -> None:
-        info = self._session.model.info
+        session, found = self._session, self._session.weighing.found
+        if found is not None and found.tokens is not None and not session.current.writing:
+            self.composer.meter.show_use(found.tokens, found.limit)
+            return
+        info = session.model.info
         limit = info.capability.context if info is not None else None
-        if limit is not None and self._session.model.context_limit is not None:
-            limit = min(limit, self._session.model.context_limit)
-        self.composer.meter.show_use(self._session.current.used_tokens, limit)
+        if limit is not None and session.model.context_limit is not None:
+            limit = min(limit, session.model.context_limit)
+        self.composer.meter.show_use(session.current.used_tokens, limit)
 
     # ------------------------------------------------------------ Qt's own methods
 

@@ -189,7 +189,11 @@ class ContextMeter(QWidget):
         self._share = min(used / limit, 1.0)
         self._words.setText(f"{shortened(used)} of {shortened(limit)}")
         self.setAccessibleName(f"{used} of {limit} tokens of context used")
-        explain(self, f"This chat fills {used:,} of the {limit:,} tokens that the model can look back on.")
+        explain(
+            self,
+            f"This chat fills {used:,} of the {limit:,} tokens that the model can look back on. Close to the end that "
+            "includes the message you are writing. What happens to a full chat is set under Sampling, “Room”.",
+        )
         self.update()
 
     def sizeHint(self) -> QSize:
@@ -202,8 +206,13 @@ class ContextMeter(QWidget):
         y = self.height() // 2 - 2
         painter.setBrush(theme.current().colour("bartrack"))
         painter.drawRoundedRect(0, y, 56, 4, 2, 2)
-        painter.setBrush(theme.current().colour("error" if self._share >= 0.95 else "text3"))
+        painter.setBrush(theme.current().colour(_shade(self._share)))
         painter.drawRoundedRect(0, y, max(round(56 * self._share), 4), 4, 2, 2)
+
+
+def _shade(share: float) -> str:
+    """The colour of a meter that is so full."""
+    return "error" if share >= 0.95 else "warn" if share >= 0.8 else "text3"
 
 
 class ThinkingToggle(Button):

@@ -8,11 +8,12 @@ from pathlib import Path
 from PySide6.QtCore import QStandardPaths, Signal
 from PySide6.QtWidgets import QFileDialog, QVBoxLayout, QWidget
 
-from app.chats.chat import Chat, Turn
+from app.chats.chat import Chat, Draft, Turn
 from app.chats.files import TextFile
 from app.session import Session
 from app.views.composer import Composer
 from app.views.queue import QueueView
+from app.views.room_ahead import RoomLine
 
 
 class Desk(QWidget):
@@ -30,11 +31,13 @@ class Desk(QWidget):
         """The question that is edited; sending makes it a new version, and what followed stays with the old one."""
         self._edited_files: tuple[TextFile, ...] = ()
         self.queue = QueueView()
+        self.room_line = RoomLine(session)
         self.composer = composer = Composer()
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(0)
         column.addWidget(self.queue)
+        column.addWidget(self.room_line)
         column.addWidget(composer)
         composer.sent.connect(self._send)
         composer.edit_given_up.connect(self.give_up_edit)
@@ -76,6 +79,7 @@ class Desk(QWidget):
             self._session.keep_draft(text)
         elif not text and not self.files:
             self.give_up_edit()
+        self._weigh()
 
     def _on_question_returned(self, chat: Chat) -> None:
         if chat is self._session.current and self.editing is None:
@@ -147,5 +151,13 @@ class Desk(QWidget):
         self._show_files()
         self.composer.setFocus()
 
+    def _weigh(self) -> None:
+        """Find out what will come of the message when it is sent."""
+        chat = self._session.current
+        self._session.weighing.soon(
+            chat, lambda: chat.messages_with(Draft(self.composer.text, self.files), self.editing)
+        )
+
     def _show_files(self) -> None:
+        self._weigh()
         self.composer.show_files([(file, self._session.counts.of(file.block)) for file in self.files])

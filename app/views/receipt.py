@@ -65,16 +65,10 @@ def _measured(answer: Answer) -> Iterator[Row]:
     yield "Written", f"{stats.tokens:,} tokens; {ENDINGS[reply.finish_reason]}"
     yield "Speed", "" if stats.tokens_per_second is None else f"{stats.tokens_per_second:.1f} tok/s"
     yield "Speed-up", "" if answer.speed_up is None else f"{answer.speed_up:.2f}× plain"
-    yield "MTP", "off" if reply.decision.mode == "plain" else _drafts(answer)
+    adaptive, depth = reply.decision.adaptive, reply.decision.depth
+    yield "MTP", "off" if reply.decision.mode == "plain" else "depth as it pays" if adaptive else f"depth {depth}"
+    yield "Drafts", "" if stats.acceptance is None else f"{stats.acceptance * 100:.0f} % accepted"
     yield "Memory", "" if reply.memory is None else f"at most {reply.memory.peak / 1e9:.1f} GB"
-
-
-def _drafts(answer: Answer) -> str:
-    reply = answer.reply
-    assert reply is not None
-    depth = "depth chosen as it went" if reply.decision.adaptive else f"depth {reply.decision.depth}"
-    accepted = reply.stats.acceptance
-    return depth if accepted is None else f"{depth}, {accepted:.0%} accepted"
 
 
 def _name(model: str) -> str:

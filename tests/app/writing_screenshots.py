@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from app.chats.files import TextFile
 from app.views.attached import FileCard
 from app.views.message import ReplyView
+from engine.types import LeftOut, Weighed
 
 if TYPE_CHECKING:
     from tests.app.screenshots import Studio
@@ -57,3 +58,15 @@ def take_writing(studio: Studio) -> None:
     studio.settle()
     studio.take_with("details", details)
     details.close()
+    while session.current.queued:
+        session.queue.take(session.current, 0)
+    session.keep_draft_files(session.current, ())
+    desk.show_draft()
+    studio.ask("Tell me all of it.", "It lay in the ice all winter, and nobody came. " * 60, "mtp", 61.0)
+    desk.composer.show_text("And what came of the ship?")
+    studio.settle(400)
+    studio.worker.say(Weighed(studio.worker.weighings[-1].id, 3980, 4096, LeftOut(2, 900)))
+    studio.take("room-refuse")
+    desk.room_line.action.click()
+    studio.take("room-roll")
+    desk.room_line.action.click()
