@@ -9,6 +9,7 @@ from pathlib import Path
 from PySide6.QtCore import QObject, Signal
 
 from app.chats.files import FileRefused, TextFile, read_file
+from app.words import tr
 
 MOST = 20
 """Files that are read at once: more are a folder dropped by accident."""
@@ -39,7 +40,7 @@ class Attaching(QObject):
             except FileRefused as refusal:
                 refusals.append(str(refusal))
         if len(paths) > MOST:
-            refusals.append(f"Of {len(paths)} files the first {MOST} were attached.")
+            refusals.append(tr("Of {paths} files the first {most} were attached.", paths=len(paths), most=MOST))
         self._done.emit(to, tuple(files), refusals)
 
     def _tell(self, to: object, files: tuple[TextFile, ...], refusals: list[str]) -> None:

@@ -26,6 +26,7 @@ from typing import Any, Protocol
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
+from app.words import tr
 from engine.types import (
     ChatMemory,
     Checked,
@@ -308,9 +309,9 @@ class Bridge(QObject):
             self._lose(
                 ErrorReport(
                     code="stuck",
-                    what="A reply did not stop when asked to.",
-                    kept="What was written so far is kept.",
-                    next_step="Send a message: Foreword loads the model again.",
+                    what=tr("A reply did not stop when asked to."),
+                    kept=tr("What was written so far is kept."),
+                    next_step=tr("Send a message: Foreword loads the model again."),
                 )
             )
         self.ticked.emit()
@@ -336,9 +337,9 @@ class Bridge(QObject):
                     error
                     or ErrorReport(
                         code="worker_stopped",
-                        what="The engine stopped by itself.",
-                        kept="What was written so far is kept.",
-                        next_step="Send a message: Foreword loads the model again.",
+                        what=tr("The engine stopped by itself."),
+                        kept=tr("What was written so far is kept."),
+                        next_step=tr("Send a message: Foreword loads the model again."),
                     )
                 )
             case CheckProgress(id=id, fraction=fraction) | MeasureProgress(id=id, fraction=fraction):

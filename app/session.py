@@ -27,6 +27,7 @@ from app.rounds import write_rounds
 from app.settings import Preset, Settings
 from app.shelf import Shelf
 from app.weighing import Weighing
+from app.words import tr
 from engine.types import ErrorReport
 
 VERSIONS = 3
@@ -156,7 +157,7 @@ class Session(QObject):
         if chat is self.current:
             self.show_chat(self.chats[0] if self.chats else self.shelf.empty())
         if not chat.is_empty or chat.has_draft:
-            self._can_undo(f"“{chat.title}” was deleted.", lambda: self._put_back_chat(chat))
+            self._can_undo(tr("“{title}” was deleted.", title=chat.title), lambda: self._put_back_chat(chat))
 
     def _put_back_chat(self, chat: Chat) -> None:
         self.shelf.put_back(chat)
@@ -251,12 +252,12 @@ class Session(QObject):
         removal = chat.remove(turn)
         self.shelf.store.remove(removal)
         self._turns_were_removed(chat)
-        self._can_undo("The message was deleted.", lambda: self._put_back_turn(chat, removal))
+        self._can_undo(tr("The message was deleted."), lambda: self._put_back_turn(chat, removal))
 
     def _put_back_turn(self, chat: Chat, removal: Removal) -> None:
         if chat.writing:
             self._removed.append(lambda: self._put_back_turn(chat, removal))
-            self.hint.emit("This can be undone when the reply is written.")
+            self.hint.emit(tr("This can be undone when the reply is written."))
             return
         chat.put_back(removal)
         self.shelf.store.put_back(removal)
@@ -271,7 +272,7 @@ class Session(QObject):
     def _writes_here(self) -> bool:
         """Whether a reply is being written in the chat that is shown, which then cannot be changed: say so."""
         if self.current.writing:
-            self.hint.emit("This reply is still being written. Press Esc to stop it.")
+            self.hint.emit(tr("This reply is still being written. Press Esc to stop it."))
         return bool(self.current.writing)
 
     # ------------------------------------------------------------ model
@@ -316,9 +317,9 @@ class Session(QObject):
         try:
             write_rounds(path, self.model.speed, self.model.title)
         except OSError as error:
-            self.notice.emit(f"The rounds could not be exported: {error.strerror or error}.")
+            self.notice.emit(tr("The rounds could not be exported: {reason}.", reason=error.strerror or error))
         else:
-            self.notice.emit(f"Exported to {path.name}.")
+            self.notice.emit(tr("Exported to {name}.", name=path.name))
 
     # ------------------------------------------------------------ replies
 
@@ -373,7 +374,7 @@ class Session(QObject):
         if turn is None or self._writes_here():
             return False
         if info is not None and not self.model.sampling(chat.sampling).over(info.defaults).values.temperature:
-            self.notice.emit("At temperature 0 every version would be the same. Choose a higher one in Sampling.")
+            self.notice.emit(tr("At temperature 0 every version would be the same. Choose a higher one in Sampling."))
             return False
         self.replies.ask(chat, turn, VERSIONS)
         return True

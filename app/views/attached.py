@@ -16,6 +16,7 @@ from app.render.code import CodeCard
 from app.views.controls import Label, explain
 from app.views.figures import shortened
 from app.views.folded import Folded
+from app.words import tr
 
 CHIP_HEIGHT, CHIP_RADIUS, SPACING = 28, 6, 6
 NAME_WIDTH = 180
@@ -36,9 +37,9 @@ class FileChip(QWidget):
         name.setText(name.fontMetrics().elidedText(file.name, Qt.TextElideMode.ElideMiddle, NAME_WIDTH))
         facts = [size_words(file.bytes)]
         if tokens is not None:
-            facts.append("1 token" if tokens == 1 else f"{shortened(tokens)} tokens")
+            facts.append(tr("1 token") if tokens == 1 else tr("{tokens} tokens", tokens=shortened(tokens)))
         self.facts = " · ".join(facts)
-        self.remove_button = QuietButton("cross", f"Remove {file.name}")
+        self.remove_button = QuietButton("cross", tr("Remove {name}", name=file.name))
         self.remove_button.clicked.connect(self.removed)
         across = QHBoxLayout(self)
         across.setContentsMargins(30, 0, 0, 0)
@@ -46,8 +47,8 @@ class FileChip(QWidget):
         across.addWidget(name)
         across.addWidget(Label(self.facts, "small", "text3"))
         across.addWidget(self.remove_button)
-        self.setAccessibleName(f"Attached: {file.name}, {', '.join(facts)}")
-        explain(self, f"{file.name}\nThe model reads it before your message.")
+        self.setAccessibleName(tr("Attached: {name}, {facts}", name=file.name, facts=", ".join(facts)))
+        explain(self, tr("{name}\nThe model reads it before your message.", name=file.name))
 
     def paintEvent(self, event: QPaintEvent) -> None:
         now = theme.current()
@@ -66,7 +67,7 @@ class FileChips(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self.setAccessibleName("Attached files")
+        self.setAccessibleName(tr("Attached files"))
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.chips: list[FileChip] = []
         self._files: list[tuple[TextFile, int | None]] = []
@@ -108,7 +109,7 @@ class FileCard(Folded):
     """A file of a message that was sent: one line, and a click shows what the model read of it."""
 
     def __init__(self, file: TextFile) -> None:
-        super().__init__("the file", file.name, 4)
+        super().__init__(tr("the file"), file.name, 4)
         self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Fixed)
         self._file = file
         self._body: CodeCard | None = None
@@ -132,7 +133,9 @@ class FileCard(Folded):
         if self._body is None:
             text, more = self._file.text.removesuffix("\n"), len(self._file.text) - SHOWN_CHARACTERS
             if more > 0:
-                text = f"{text[:SHOWN_CHARACTERS]}…\n\n({more:,} more characters)"
+                text = tr(
+                    "{beginning}…\n\n({more} more characters)", beginning=text[:SHOWN_CHARACTERS], more=f"{more:,}"
+                )
             self._body = CodeCard()
             self._body.show_code(text, self._file.language, closed=True)
             self._column.addWidget(self._body)

@@ -34,6 +34,7 @@ from app.views.receipt import Details
 from app.views.room import memory_words
 from app.views.status import StatusLine
 from app.views.transcript import Transcript
+from app.words import mark, tr
 from engine.parts import ReplyReader
 from engine.types import ErrorReport
 
@@ -42,9 +43,9 @@ AT_ONCE, SLICE_MS = 12, 6  # turns of an old chat that are built at once, and ho
 TRIM_MS = 1500  # after the reader has scrolled
 MARGIN = 40
 WAITING = {
-    "memory": "Waiting for room in memory: other replies are being written…",
-    "rows": "Waiting for another reply to end: no more are written at once…",
-    "chat": "Waiting for the reply before it in this chat…",
+    "memory": mark("Waiting for room in memory: other replies are being written…"),
+    "rows": mark("Waiting for another reply to end: no more are written at once…"),
+    "chat": mark("Waiting for the reply before it in this chat…"),
 }
 """What is said of a reply that has to wait, by what it waits for."""
 NOTICE_MS, UNDO_MS = 5000, 12000
@@ -58,11 +59,12 @@ def open_link(address: str) -> None:
 
 
 def _way_on(answer: Answer) -> str:
-    """What the card of a failed answer offers. Where the chat did not fit, another try would end alike."""
+    """What the card of a failed answer offers, not yet translated. Where the chat did not fit, another try would end
+    alike."""
     if answer.outcome == "failed" and not answer.model:  # there was no model to ask
-        return "Choose a model"
-    ways = {"prompt_too_long": "Edit message", "chat_full": "Leave out the oldest turns"}
-    return ways.get(answer.error.code if answer.error is not None else "", "Try again")
+        return mark("Choose a model")
+    ways = {"prompt_too_long": mark("Edit message"), "chat_full": mark("Leave out the oldest turns")}
+    return ways.get(answer.error.code if answer.error is not None else "", mark("Try again"))
 
 
 @dataclass(eq=False)
@@ -130,7 +132,7 @@ class ChatView(QWidget):
         empty_page.setFrameShape(QFrame.Shape.NoFrame)
         empty_page.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         empty_page.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        empty_page.setAccessibleName("New chat")
+        empty_page.setAccessibleName(tr("New chat"))
         self._pages = QStackedWidget()
         self._pages.addWidget(empty_page)
         self._pages.addWidget(self.transcript)
@@ -344,11 +346,11 @@ class ChatView(QWidget):
         latest = turn.latest or answer
         told = answer if latest.text else latest
         if told.outcome == "failed":
-            view.mark("failed", told.error, _way_on(told))
+            view.mark("failed", told.error, tr(_way_on(told)))
         elif answer.outcome in ("stopped", "interrupted"):
-            view.mark(answer.outcome, action="Continue" if answer.can_continue else "Try again")
+            view.mark(answer.outcome, action=tr("Continue") if answer.can_continue else tr("Try again"))
         elif answer.can_continue:
-            view.mark("limit", action="Continue")
+            view.mark("limit", action=tr("Continue"))
 
     def _act_on_ending(self) -> None:
         """What the end of the last reply offers: go on, change the question, or try it once more."""
@@ -404,7 +406,7 @@ class ChatView(QWidget):
     def _on_turn_added(self, chat: Chat, turn: Turn) -> None:
         if self._shows(chat):
             self._show_chat()
-        self._announce("Reply started")
+        self._announce(tr("Reply started"))
 
     def _on_text(self, chat: Chat, answer: Answer, text: str) -> None:
         shown = self._shown_of(answer.turn) if self._shows(chat) else None
@@ -426,7 +428,7 @@ class ChatView(QWidget):
             self._refresh_turns()
             if _way_on(shown.turn.latest or shown.answer) == "Edit message" and not self.composer.text.strip():
                 self.edit_last()  # what does not fit goes back to where it can be shortened
-        self._announce("Reply finished")
+        self._announce(tr("Reply finished"))
 
     def _on_load_failed(self, chat: Chat, error: ErrorReport) -> None:
         """A model that was chosen could not be loaded, and no question was waiting for it."""
@@ -445,7 +447,7 @@ class ChatView(QWidget):
         if error is None:
             return
         has_guide_left = self._session.model.path != GUIDE
-        self._failure = FailureCard(error, "Use Guide" if has_guide_left else "Try again")
+        self._failure = FailureCard(error, tr("Use Guide") if has_guide_left else tr("Try again"))
         self._failure.action_requested.connect(self._recover)
         self._column.insertWidget(0, self._failure)
 
@@ -494,16 +496,16 @@ class ChatView(QWidget):
         menu = QMenu(self)
         list_models(menu, self._session, self._regenerate_with)
         menu.addSeparator()
-        menu.addAction("Open Model Folder…", self.folder_wanted.emit)
+        menu.addAction(tr("Open Model Folder…"), self.folder_wanted.emit)
         return menu
 
     def ways_menu(self) -> QMenu:
         """The ways in which the last question can be asked once more."""
         menu = QMenu(self)
-        menu.addAction("Regenerate", self.regenerate)
-        menu.addAction("Write Three Versions", self.write_versions)
+        menu.addAction(tr("Regenerate"), self.regenerate)
+        menu.addAction(tr("Write Three Versions"), self.write_versions)
         menu.addSeparator()
-        list_models(menu, self._session, self._regenerate_with, "With {}")
+        list_models(menu, self._session, self._regenerate_with, tr("With {}"))
         return menu
 
     def _open_menu(self, menu: QMenu, under: QWidget) -> None:
@@ -536,7 +538,7 @@ class ChatView(QWidget):
             view = shown.reply
             if view is not None and view.source():
                 QGuiApplication.clipboard().setText(view.source())
-                self.show_notice("Reply copied.")
+                self.show_notice(tr("Reply copied."))
                 return
 
     # ------------------------------------------------------------ status
@@ -551,7 +553,7 @@ class ChatView(QWidget):
 
     def _offer_undo(self, words: str) -> None:
         """Something was removed: say so, with a link that puts it back."""
-        self._tell(words, action="Undo", ms=UNDO_MS)
+        self._tell(words, action=tr("Undo"), ms=UNDO_MS)
 
     def _tell(self, words: str, *, action: str = "", ms: int = NOTICE_MS, is_hint: bool = False) -> None:
         self._notice, self._notice_action, self._notice_is_hint = words, action, is_hint
@@ -579,24 +581,28 @@ class ChatView(QWidget):
             self._notice, self._notice_is_hint = "", False
         self.composer.show_stop(writing is not None, stopping=state == State.STOPPING)
         has_model = self._session.model.info is not None or state == State.LOADING
-        self.composer.show_placeholder(f"Message {self._session.model.title}" if has_model else "Message")
+        self.composer.show_placeholder(
+            tr("Message {title}", title=self._session.model.title) if has_model else tr("Message")
+        )
         self._refresh_meter()
         if self._notice:
             self.status.show_status(self._notice, action=self._notice_action)
         elif self.desk.editing is not None and writing is None:
             last = not self._shown or self.desk.editing is self._shown[-1].turn
-            self.status.show_status(f"Editing {'your last' if last else 'an earlier'} message", "esc to cancel")
+            self.status.show_status(
+                tr("Editing your last message") if last else tr("Editing an earlier message"), tr("esc to cancel")
+            )
         else:
             self._refresh_status()
 
     def _refresh_status(self) -> None:
         session = self._session
         writing, state = session.writing, session.state
-        key = "esc to stop" if writing is not None else ""
+        key = tr("esc to stop") if writing is not None else ""
         if state == State.STOPPING:
-            self.status.show_status("Stopping…", dot="text3")
+            self.status.show_status(tr("Stopping…"), dot="text3")
         elif writing is not None and writing.waits in WAITING:
-            self.status.show_status(WAITING[writing.waits], key, dot="text3")
+            self.status.show_status(tr(WAITING[writing.waits]), key, dot="text3")
         elif state == State.LOADING:
             self.status.show_status(self._loading_words(), key, dot="text3")
         elif state == State.PREFILL:
@@ -604,36 +610,46 @@ class ChatView(QWidget):
         elif state == State.WRITING and writing is not None:
             decision = writing.decision
             ahead = decision is not None and decision.mode != "plain"
-            words = "Writing"
+            words = tr("Writing")
             if ahead and decision:
                 fixed = decision.depth and not decision.adaptive and not decision.lookup
-                words = f"Writing, reading {decision.depth} ahead" if fixed else "Writing, reading ahead"
+                words = (
+                    tr("Writing, reading {depth} ahead", depth=decision.depth)
+                    if fixed
+                    else tr("Writing, reading ahead")
+                )
             self.status.show_status(words, key, dot="accent" if ahead else "text3")
         elif session.model.resting:
-            self.status.show_status(f"{session.model.title} is not in memory. Your next message loads it.")
+            self.status.show_status(
+                tr("{title} is not in memory. Your next message loads it.", title=session.model.title)
+            )
         elif session.model.info is None and session.bridge.state == State.IDLE and session.model.loading is None:
-            self.status.show_status("No model is loaded. Choose one above, or send to try again.")
+            self.status.show_status(tr("No model is loaded. Choose one above, or send to try again."))
         elif elsewhere := {each.chat: None for each in session.replies.under_way if not self._shows(each.chat)}:
             titles = [f"“{chat.title}”" for chat in elsewhere]
-            where = titles[0] if len(titles) == 1 else f"{len(titles)} other chats"
-            self.status.show_status(f"Writing in {where}", dot="accent")
+            where = titles[0] if len(titles) == 1 else tr("{titles} other chats", titles=len(titles))
+            self.status.show_status(tr("Writing in {where}", where=where), dot="accent")
         else:
             self.status.show_status("")
 
     def _loading_words(self) -> str:
         progress = self._session.model.loading
-        words = f"Loading {self._session.model.title}…"
+        words = tr("Loading {title}…", title=self._session.model.title)
         if progress is None:
             return words
         if progress.fraction > 0:
             words += f" {progress.fraction * 100:.0f} %"
         if progress.need is not None and progress.room is not None:
-            words += f" · about {memory_words(progress.need)} of the {memory_words(progress.room)} that models can have"
+            words += tr(
+                " · about {need} of the {room} that models can have",
+                need=memory_words(progress.need),
+                room=memory_words(progress.room),
+            )
         return words
 
     def _prefill_words(self) -> str:
         progress = self._session.writing.prefill if self._session.writing else None
-        words = "Reading your message…"
+        words = tr("Reading your message…")
         if progress is None or not 0 < progress.done < progress.total:
             return words
         return f"{words} {progress.done / progress.total * 100:.0f} %"

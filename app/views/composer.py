@@ -24,6 +24,7 @@ from app.render.page_text import BETWEEN_WORDS, wrap_mode
 from app.views.attached import FileChips
 from app.views.controls import Button, IconButton, Label, explain
 from app.views.figures import shortened
+from app.words import tr
 
 MOST_LINES = 6
 
@@ -52,7 +53,7 @@ class Input(QTextEdit):
         self.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAsNeeded)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
-        self.setAccessibleName("Message")
+        self.setAccessibleName(tr("Message"))
         self.document().setDocumentMargin(0)
         self.viewport().setAutoFillBackground(False)
         self.document().documentLayout().documentSizeChanged.connect(lambda _: self._fit())
@@ -187,12 +188,17 @@ class ContextMeter(QWidget):
             return
         self.show()
         self._share = min(used / limit, 1.0)
-        self._words.setText(f"{shortened(used)} of {shortened(limit)}")
-        self.setAccessibleName(f"{used} of {limit} tokens of context used")
+        self._words.setText(tr("{used} of {limit}", used=shortened(used), limit=shortened(limit)))
+        self.setAccessibleName(tr("{used} of {limit} tokens of context used", used=used, limit=limit))
         explain(
             self,
-            f"This chat fills {used:,} of the {limit:,} tokens that the model can look back on. Close to the end that "
-            "includes the message you are writing. What happens to a full chat is set under Sampling, “Room”.",
+            tr(
+                "This chat fills {used} of the {limit} tokens that the model can look back on. Close "
+                "to the end that includes the message you are writing. What happens to a full chat "
+                "is set under Sampling, “Room”.",
+                used=f"{used:,}",
+                limit=f"{limit:,}",
+            ),
         )
         self.update()
 
@@ -233,7 +239,7 @@ class ThinkingToggle(Button):
     def show_choice(self, thinking: bool | None, always: bool = False) -> None:
         """The choice as it stands; None where there is none to make. `always`: it is one between much and little."""
         self._always = always
-        self.setText("Think longer" if always else "Thinking")
+        self.setText(tr("Think longer") if always else tr("Thinking"))
         self.setVisible(thinking is not None)
         self.setChecked(bool(thinking))
         self._say()
@@ -242,11 +248,11 @@ class ThinkingToggle(Button):
         on = self.isChecked()
         self.setIcon(icon("check" if on else "circle", "text" if on else "text3", 14))
         if self._always:
-            name, does = "Thinking longer", "Thinks for longer" if on else "Thinks briefly"
+            name, does = tr("Thinking longer"), tr("Thinks for longer") if on else tr("Thinks briefly")
         else:
-            name, does = "Thinking", "Thinks before it answers" if on else "Answers at once"
-        self.setAccessibleName(f"{name} before the answer: {'on' if on else 'off'}")
-        explain(self, f"{does}. Holds from the next message.")
+            name, does = tr("Thinking"), tr("Thinks before it answers") if on else tr("Answers at once")
+        self.setAccessibleName(tr("{name} before the answer: {value}", name=name, value=tr("on") if on else tr("off")))
+        explain(self, tr("{does}. Holds from the next message.", does=does))
 
 
 class Composer(QFrame):
@@ -269,11 +275,11 @@ class Composer(QFrame):
         """Whether what is sent waits for the reply that is being written."""
         self.chips = FileChips()
         self.input = Input()
-        self.attach_button = IconButton("attach", "Attach files")
+        self.attach_button = IconButton("attach", tr("Attach files"))
         self.thinking = ThinkingToggle()
         self.meter = ContextMeter()
-        self.send = Button("Send", "fill")
-        self.stop = Button("Stop", "ink")
+        self.send = Button(tr("Send"), "fill")
+        self.stop = Button(tr("Stop"), "ink")
         for button in (self.send, self.stop):
             button.setIconSize(QSize(14, 14))
         bottom = QHBoxLayout()
@@ -343,8 +349,8 @@ class Composer(QFrame):
     def _offer(self, text: str | None = None) -> None:
         """Send, Queue beside Stop, or neither. `text` is what stands in the field, where that is at hand."""
         can_send = self._can_send(self.text if text is None else text)
-        self.send.setText("Queue" if self._queues else "Send")
-        self.send.setToolTip("Is sent when the reply ends" if self._queues else "")
+        self.send.setText(tr("Queue") if self._queues else tr("Send"))
+        self.send.setToolTip(tr("Is sent when the reply ends") if self._queues else "")
         self.send.setVisible(can_send or not self._queues)
         if can_send != self.send.isEnabled():
             self.send.setEnabled(can_send)

@@ -14,6 +14,7 @@ from app.session import Session
 from app.views.composer import Composer
 from app.views.queue import QueueView
 from app.views.room_ahead import RoomLine
+from app.words import tr
 
 
 class Desk(QWidget):
@@ -125,7 +126,7 @@ class Desk(QWidget):
     def choose_files(self) -> None:
         """Ask for files and attach them."""
         folder = QStandardPaths.writableLocation(QStandardPaths.StandardLocation.DocumentsLocation)
-        paths, _ = QFileDialog.getOpenFileNames(self, "Attach Files", folder)
+        paths, _ = QFileDialog.getOpenFileNames(self, tr("Attach Files"), folder)
         if paths:
             self.attach([Path(path) for path in paths])
 

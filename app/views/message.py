@@ -34,6 +34,7 @@ from app.views.footer import ReplyFooter
 from app.views.notice import EndingLine, FailureCard, QuietLine
 from app.views.thought import Thought
 from app.views.versions import VersionSwitch
+from app.words import mark, tr
 from engine.parts import Part, ReplyReader, joined
 from engine.types import ErrorReport, Reply
 
@@ -48,9 +49,9 @@ CHUNK = 250  # characters
 
 Ending = Literal["stopped", "interrupted", "limit", "failed"]
 ENDED: dict[str, str] = {
-    "stopped": "Stopped",
-    "interrupted": "Interrupted: Foreword ended while this was written",
-    "limit": "Reached the length limit",
+    "stopped": mark("Stopped"),
+    "interrupted": mark("Interrupted: Foreword ended while this was written"),
+    "limit": mark("Reached the length limit"),
 }
 
 SegmentView = ProseView | CodeCard | CallView
@@ -135,8 +136,8 @@ class UserTurn(_Turn):
         if self.edit_button is None or self.remove_button is None:
             if not revealed:
                 return
-            self.edit_button = QuietButton("pencil", "Edit message")
-            self.remove_button = QuietButton("trash", "Delete message")
+            self.edit_button = QuietButton("pencil", tr("Edit message"))
+            self.remove_button = QuietButton("trash", tr("Delete message"))
             self.edit_button.clicked.connect(self.edit_requested)
             self.remove_button.clicked.connect(self.removal_requested)
             for place, button in enumerate((self.edit_button, self.remove_button)):
@@ -201,7 +202,7 @@ class _Bubble(PageText, QTextEdit):
     def __init__(self, text: str) -> None:
         super().__init__()
         self.written = text
-        self.setAccessibleName("Your message")
+        self.setAccessibleName(tr("Your message"))
         self.become_part_of_page()
         self.setTabChangesFocus(True)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
@@ -209,7 +210,11 @@ class _Bubble(PageText, QTextEdit):
         self.setLineWrapMode(QTextEdit.LineWrapMode.FixedPixelWidth)  # else every resize would set the width anew
         self.setViewportMargins(self.ACROSS, self.ABOVE, self.ACROSS, self.BELOW)
         more = len(text) - SHOWN_CHARACTERS
-        self.setPlainText(text if more <= 0 else f"{text[:SHOWN_CHARACTERS]}…\n\n({more:,} more characters)")
+        self.setPlainText(
+            text
+            if more <= 0
+            else tr("{beginning}…\n\n({more} more characters)", beginning=text[:SHOWN_CHARACTERS], more=f"{more:,}")
+        )
         self._widest = 0
         self.restyle()
 
@@ -266,7 +271,7 @@ class ReplyView(_Turn):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.setAccessibleName("Reply")
+        self.setAccessibleName(tr("Reply"))
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.setMinimumWidth(1)  # what stands in it adapts, and must not keep the window wide
         self._empty = True
@@ -338,9 +343,9 @@ class ReplyView(_Turn):
         self._end()
         ending: FailureCard | EndingLine
         if status == "failed":
-            ending = FailureCard(error or ErrorReport("failed", "The reply failed."), action)
+            ending = FailureCard(error or ErrorReport("failed", tr("The reply failed.")), action)
         else:
-            words = (ENDED[status], self._notice)
+            words = (tr(ENDED[status]), self._notice)
             ending = EndingLine("  ·  ".join(word for word in words if word), action)
         ending.action_requested.connect(self.action_requested)
         self._close_with(ending)

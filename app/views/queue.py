@@ -10,6 +10,7 @@ from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 from app.chats.chat import Draft
 from app.render.buttons import QuietButton
 from app.views.controls import Button, Elided, Label
+from app.words import tr
 
 
 class QueuedLine(QWidget):
@@ -25,22 +26,22 @@ class QueuedLine(QWidget):
         words = " ".join(draft.text[:500].split())
         names = ", ".join(file.name for file in draft.files)
         self.words = Elided(" · ".join(part for part in (words, names) if part), "ui", "text2")
-        self.send_button = Button("Send", "link", "smallmedium")
+        self.send_button = Button(tr("Send"), "link", "smallmedium")
         self.send_button.setVisible(can_send)
-        edit = self.edit_button = QuietButton("pencil", "Edit the waiting message")
-        remove = self.remove_button = QuietButton("trash", "Remove the waiting message")
+        edit = self.edit_button = QuietButton("pencil", tr("Edit the waiting message"))
+        remove = self.remove_button = QuietButton("trash", tr("Remove the waiting message"))
         edit.clicked.connect(self.edit_wanted)
         remove.clicked.connect(self.removal_wanted)
         self.send_button.clicked.connect(self.sending_wanted)
         across = QHBoxLayout(self)
         across.setContentsMargins(16, 0, 8, 0)
         across.setSpacing(8)
-        across.addWidget(Label("Queued", "small", "text3"))
+        across.addWidget(Label(tr("Queued"), "small", "text3"))
         across.addWidget(self.words, 1, Qt.AlignmentFlag.AlignVCenter)
         across.addWidget(self.send_button)
         across.addWidget(edit)
         across.addWidget(remove)
-        self.setAccessibleName(f"Queued: {self.words.accessibleName()}")
+        self.setAccessibleName(tr("Queued: {message}", message=self.words.accessibleName()))
 
 
 class QueueView(QWidget):
@@ -53,7 +54,7 @@ class QueueView(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self.setAccessibleName("Messages that wait to be sent")
+        self.setAccessibleName(tr("Messages that wait to be sent"))
         self.lines: list[QueuedLine] = []
         self._column = QVBoxLayout(self)
         self._column.setContentsMargins(0, 0, 0, 6)

@@ -16,6 +16,7 @@ from app.icons import icon
 from app.session import Session
 from app.views.chat_list import INSET, ROW, TEXT_AT, WIDTH, ChatList, Row, by_day, row_of
 from app.views.controls import IconButton, Label, explain, restyle
+from app.words import tr
 
 HEADER = 52
 
@@ -66,8 +67,8 @@ class FilterField(QLineEdit):
         super().__init__()
         self._keys = keys
         self.setProperty("kind", "field")
-        self.setPlaceholderText("Search")
-        self.setAccessibleName("Search chats")
+        self.setPlaceholderText(tr("Search"))
+        self.setAccessibleName(tr("Search chats"))
         self.setFont(theme.current().font("ui"))
         self.setTextMargins(20, 0, 0, 0)
 
@@ -109,13 +110,13 @@ class Sidebar(QWidget):
         self.setProperty("kind", "panel")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self.setFixedWidth(WIDTH)
-        self.toggle = IconButton("sidebar", "Hide the sidebar")
-        self.new_chat = NewChatRow("compose", "New chat", new_chat_keys)
+        self.toggle = IconButton("sidebar", tr("Hide the sidebar"))
+        self.new_chat = NewChatRow("compose", tr("New chat"), new_chat_keys)
         self.filter = FilterField(find_keys)
         self.chats = ChatList()
         self._hits: list[Hit] = []
         self._answered = ""
-        self._nothing = Label("Nothing has these words.", "small", "text3")
+        self._nothing = Label(tr("Nothing has these words."), "small", "text3")
         self._nothing.setContentsMargins(TEXT_AT, 0, 0, 0)
 
         header = QHBoxLayout()
@@ -182,8 +183,8 @@ class Sidebar(QWidget):
         titled = self._session.shelf.titled(asked)
         by_id = {chat.id: chat for chat in self._session.chats}
         hits = [Row(by_id[hit.chat].title, by_id[hit.chat], hit) for hit in self._hits if hit.chat in by_id]
-        rows = [Row("Titles"), *map(row_of, titled)] if titled else []
-        return [*rows, Row("Messages"), *hits] if hits else rows
+        rows = [Row(tr("Titles")), *map(row_of, titled)] if titled else []
+        return [*rows, Row(tr("Messages")), *hits] if hits else rows
 
     def _search(self) -> None:
         asked = self.filter.text().strip()
@@ -218,17 +219,19 @@ class Sidebar(QWidget):
     def menu_of(self, chat: Chat) -> QMenu:
         """The menu of a row."""
         menu = QMenu(self)
-        menu.addAction("Rename…", lambda: self.chats.rename(chat))
-        menu.addAction("Unpin" if chat.pinned else "Pin", lambda: self._session.shelf.pin(chat, not chat.pinned))
-        menu.addAction("Export…", lambda: self.export_wanted.emit(chat))
+        menu.addAction(tr("Rename…"), lambda: self.chats.rename(chat))
+        menu.addAction(
+            tr("Unpin") if chat.pinned else tr("Pin"), lambda: self._session.shelf.pin(chat, not chat.pinned)
+        )
+        menu.addAction(tr("Export…"), lambda: self.export_wanted.emit(chat))
         menu.addSeparator()
-        menu.addAction("Delete", lambda: self._session.remove_chat(chat))
+        menu.addAction(tr("Delete"), lambda: self._session.remove_chat(chat))
         return menu
 
     def _show_trouble(self) -> None:
         """One line at the foot while chats do not outlive the app; its tooltip says why."""
         shelf = self._session.shelf
-        self.trouble.setText("Chats are kept until you quit.")
+        self.trouble.setText(tr("Chats are kept until you quit."))
         restyle(self.trouble, "tone", "warn" if shelf.trouble else "text3")
         self.trouble.setVisible(not shelf.store.saving)
         explain(self.trouble, shelf.trouble)

@@ -34,10 +34,11 @@ from app.views.presets import PresetSection
 from app.views.settings import SettingsWindow
 from app.views.sidebar import WIDTH as SIDEBAR
 from app.views.sidebar import Sidebar
-from app.words import tr
+from app.words import mark, tr
 from engine.types import ErrorReport
 
-EXPORTS = {"Markdown (*.md)": ".md", "JSON, which can be imported again (*.json)": ".json"}
+EXPORTS = {mark("Markdown (*.md)"): ".md", mark("JSON, which can be imported again (*.json)"): ".json"}
+ROUNDS = {mark("Table of rounds (*.csv)"): ".csv", mark("Rounds with receipts (*.json)"): ".json"}
 
 NARROWEST_CHAT = 480
 """Where the conversation would be narrower than this, the sidebar makes room, then the inspector."""
@@ -186,10 +187,11 @@ class Window(QMainWindow):
         """Ask for a file and write these chats into it."""
         folder = QStandardPaths.writableLocation(QStandardPaths.StandardLocation.DocumentsLocation)
         name = "".join(c if c.isalnum() or c in " -_" else " " for c in chats[0].title).strip() or tr("Chat")
-        proposal = f"{folder}/{name if len(chats) == 1 else 'Foreword chats'}"
-        path, chosen = QFileDialog.getSaveFileName(self, tr("Export"), proposal, ";;".join(EXPORTS))
+        proposal = f"{folder}/{name if len(chats) == 1 else tr('Foreword chats')}"
+        kinds = {tr(words): suffix for words, suffix in EXPORTS.items()}
+        path, chosen = QFileDialog.getSaveFileName(self, tr("Export"), proposal, ";;".join(kinds))
         if path:
-            suffix = "" if Path(path).suffix.lower() in (".md", ".json") else EXPORTS.get(chosen, ".md")
+            suffix = "" if Path(path).suffix.lower() in (".md", ".json") else kinds.get(chosen, ".md")
             self.session.shelf.export(chats, Path(path + suffix))
 
     def import_chats(self) -> None:
@@ -201,7 +203,7 @@ class Window(QMainWindow):
     def export_rounds(self) -> None:
         """Ask for a file and write the rounds of the model in use into it."""
         folder = QStandardPaths.writableLocation(QStandardPaths.StandardLocation.DocumentsLocation)
-        kinds = {"Table of rounds (*.csv)": ".csv", "Rounds with receipts (*.json)": ".json"}
+        kinds = {tr(words): suffix for words, suffix in ROUNDS.items()}
         path, chosen = QFileDialog.getSaveFileName(
             self, tr("Export Rounds"), f"{folder}/{tr('Rounds')}", ";;".join(kinds)
         )

@@ -34,6 +34,8 @@ DONE = (
     *("render/code.py", "render/page_text.py", "render/prose.py", "render/buttons.py", "views/find.py"),
     *("views/chat_list.py", "views/thought.py", "views/folded.py", "views/footer.py", "views/versions.py"),
     *("views/transcript.py", "views/call.py", "shelf.py", "crash.py", "background.py", "instance.py"),
+    *("session.py", "bridge.py", "attaching.py", "replies.py", "views/message.py", "views/composer.py"),
+    *("views/chat.py", "views/queue.py", "views/attached.py", "views/desk.py", "views/sidebar.py", "views/window.py"),
     *("chats/chat.py", "chats/database.py", "chats/rows.py", "chats/files.py", "chats/store.py"),
     *("views/room.py", "views/sampling.py", "views/settings.py", "views/status.py", "views/notice.py"),
 )
