@@ -27,6 +27,8 @@ from app.views.figures import shortened
 from app.words import tr
 
 MOST_LINES = 6
+LONG_PASTE = 50_000
+"""Characters. More of them go along as a file: to lay out a megabyte takes a second, and with every key again."""
 
 
 class Input(QTextEdit):
@@ -40,6 +42,7 @@ class Input(QTextEdit):
     escaped = Signal()
     files_dropped = Signal(object)
     """list[Path]: files were dropped or pasted."""
+    long_text_pasted = Signal(str)
 
     def __init__(self) -> None:
         super().__init__()
@@ -103,11 +106,15 @@ class Input(QTextEdit):
         self._fit()
 
     def insertFromMimeData(self, source: QMimeData) -> None:
-        """Paste words alone: no colours, no images, nothing that would have to be fetched. Files are attached."""
+        """Paste words alone: no colours, no images, nothing that would have to be fetched. Files are attached, as is a
+        text that is too long to be edited."""
         if files := local_files(source):
             self.files_dropped.emit(files)
         elif source.hasText():
             text = source.text().replace("\r\n", "\n")
+            if len(text) > LONG_PASTE:
+                self.long_text_pasted.emit(text)
+                return
             if wrap_mode(text) != BETWEEN_WORDS:  # else as it is: what is there may need it
                 self.setWordWrapMode(wrap_mode(text))
             self.textCursor().insertText(text)
@@ -266,6 +273,7 @@ class Composer(QFrame):
     changed = Signal(str)
     files_dropped = Signal(object)
     """list[Path]"""
+    long_text_pasted = Signal(str)
     attach_wanted = Signal()
 
     def __init__(self) -> None:
@@ -298,6 +306,7 @@ class Composer(QFrame):
         layout.addLayout(bottom)
         self.setFocusProxy(self.input)
         self.input.files_dropped.connect(self.files_dropped)
+        self.input.long_text_pasted.connect(self.long_text_pasted)
         self.attach_button.clicked.connect(self.attach_wanted)
         self.input.sent.connect(self._send)
         self.input.up_in_empty.connect(self.edit_wanted)

@@ -9,7 +9,7 @@ from PySide6.QtCore import QStandardPaths, Signal
 from PySide6.QtWidgets import QFileDialog, QVBoxLayout, QWidget
 
 from app.chats.chat import Chat, Draft, Turn
-from app.chats.files import TextFile
+from app.chats.files import LARGEST, TextFile, size_words
 from app.session import Session
 from app.views.composer import Composer
 from app.views.queue import QueueView
@@ -44,6 +44,7 @@ class Desk(QWidget):
         composer.edit_given_up.connect(self.give_up_edit)
         composer.changed.connect(self._keep_draft)
         composer.files_dropped.connect(self.attach)
+        composer.long_text_pasted.connect(self._attach_text)
         composer.attach_wanted.connect(self.choose_files)
         composer.chips.removed.connect(self._remove_file)
         session.attaching.read.connect(self._on_files_read)
@@ -134,6 +135,17 @@ class Desk(QWidget):
         """Attach files to the message that is being written; they are read meanwhile."""
         self._session.attaching.attach(paths, (self._session.current, self.editing))
         self.composer.setFocus()
+
+    def _attach_text(self, text: str) -> None:
+        """A text that was pasted goes along like a file."""
+        file = TextFile("Pasted text", text)
+        if file.bytes > LARGEST:
+            limit = size_words(LARGEST)
+            self._session.notice.emit(
+                f"The text has {size_words(file.bytes)}. Up to {limit} can go along with a message."
+            )
+            return
+        self._on_files_read((self._session.current, self.editing), (file,))
 
     def _on_files_read(self, to: tuple[Chat, Turn | None], files: tuple[TextFile, ...]) -> None:
         chat, turn = to

@@ -1,5 +1,7 @@
 """Where messages are written."""
 
+from time import thread_time
+
 import pytest
 from PySide6.QtCore import QMimeData, Qt, QUrl
 from PySide6.QtGui import QImage, QInputMethodEvent, QTextOption
@@ -188,11 +190,51 @@ def test_every_line_has_the_height_of_the_reading_text(qtbot: QtBot, composer: C
     assert heights == [theme.current().line_height("reading")] * 3
 
 
+def test_a_megabyte_is_pasted_without_holding_up_the_window_and_goes_along_as_a_file(house: House) -> None:
+    text = "some words of a line that goes on\n" * 30_000
+    data = QMimeData()
+    data.setText(text)
+    house.type("before ")
+    began = thread_time()
+    house.window.chat.composer.input.insertFromMimeData(data)
+    QApplication.processEvents()
+    house.type("after")
+    assert thread_time() - began < 0.25
+    assert house.draft == "before after"
+    (chip,) = house.window.chat.composer.chips.chips
+    assert chip.accessibleName() == "Attached: Pasted text, 1.0 MB"
+    house.send("")
+    content = house.worker.requests[-1].messages[-1].content
+    assert content == f"Pasted text:\n```\n{text}```\n\nbefore after"
+
+
+def test_more_than_can_go_along_is_said(house: House) -> None:
+    data = QMimeData()
+    data.setText("word " * 500_000)
+    house.window.chat.composer.input.insertFromMimeData(data)
+    assert house.status == "The text has 2.5 MB. Up to 2.0 MB can go along with a message."
+    assert house.window.chat.composer.chips.chips == []
+
+
+def test_i_words_from_right_to_left_stand_at_the_right_and_words_from_left_to_right_at_the_left(
+    qtbot: QtBot, composer: Composer
+) -> None:
+    composer.show_text("שלום עולם\nhello")
+    document = composer.input.document()
+    first, second = document.findBlockByNumber(0), document.findBlockByNumber(1)
+    assert first.textDirection() == Qt.LayoutDirection.RightToLeft
+    assert second.textDirection() == Qt.LayoutDirection.LeftToRight
+    right = first.layout().lineAt(0)
+    assert right.naturalTextRect().left() > composer.input.viewport().width() / 2
+    qtbot.keyClick(composer.input, Qt.Key.Key_Return, Qt.KeyboardModifier.ShiftModifier)
+    assert composer.text == "שלום עולם\nhello\n"
+
+
 def test_text_without_words_is_broken_anywhere_until_the_field_is_empty(qtbot: QtBot, composer: Composer) -> None:
     field = composer.input
     usual = field.wordWrapMode()
     data = QMimeData()
-    data.setText("x" * 300_000)  # a minute of layout, were a place between words looked for
+    data.setText("x" * 40_000)  # seconds of layout, were a place between words looked for
     field.insertFromMimeData(data)
     assert field.wordWrapMode() == QTextOption.WrapMode.WrapAnywhere
     field.selectAll()
