@@ -16,7 +16,9 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from engine import models_cli
 from engine.errors import EngineError
+from engine.memory import need_words
 from engine.parts import parts_of
 from engine.terminal import Engine, Printer, ReportedError
 from engine.types import (
@@ -120,6 +122,8 @@ def _parser() -> argparse.ArgumentParser:
     measure.add_argument("model", metavar="MODEL", help=model)
     measure.add_argument("--head", metavar="PATH", help="a file or folder with the model's MTP head, if shipped apart")
     measure.add_argument("--json", action="store_true", help="print what was found as one JSON object")
+
+    models_cli.add_commands(commands)
 
     serve = commands.add_parser(
         "serve",
@@ -526,7 +530,7 @@ def memory_words(found: Inspection) -> str:
     """What the model takes of the memory with the longest chat that fits, and what that is made of."""
     need = found.memory
     assert need is not None
-    return f"{size_words(need.total)}: {need}"
+    return f"{size_words(need.total)}: {need_words(need)}"
 
 
 def head_words(head: HeadInfo) -> str:

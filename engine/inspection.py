@@ -13,11 +13,11 @@ from engine import device, policy
 from engine.errors import ModelError
 from engine.evidence import evidence_for
 from engine.library.local import display_name, resolve
-from engine.memory import LEAST_CONTEXT, MemoryNeed, context_that_fits, memory_needed, refuse_too_large
+from engine.memory import LEAST_CONTEXT, context_that_fits, memory_needed, refuse_too_large
 from engine.model import capability
 from engine.model.pairing import with_draft_model
 from engine.trials import with_refusal, with_trial
-from engine.types import Capability, Decision, Device, ErrorReport, MtpWish, Receipt
+from engine.types import Capability, Decision, Device, ErrorReport, MemoryNeed, MtpWish, Receipt
 
 
 @dataclass(frozen=True)

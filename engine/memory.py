@@ -6,11 +6,9 @@ hold moves aside, what the machine has does not change. MLX is not imported here
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from engine.device import is_apple
 from engine.errors import ModelError
-from engine.types import Capability, Device
+from engine.types import Capability, Device, MemoryNeed
 
 CHUNK = 512
 """Rows of a prompt that are computed at a time, at most."""
@@ -33,37 +31,16 @@ METAL_SMALL = 32 << 30
 it, so that no window and no command line has to import MLX."""
 
 
-@dataclass(frozen=True)
-class MemoryNeed:
-    """Bytes: the target's weights, its growing keys and values, its recurrent states, the head with its own cache, a
-    draft model's weights, and what is computed in passing. `context` tokens are counted in."""
-
-    context: int
-    weights: int
-    kv: int
-    recurrent: int
-    head: int
-    draft: int
-    working: int
-
-    @property
-    def total(self) -> int:
-        return self.weights + self.kv + self.recurrent + self.head + self.draft + self.working
-
-    @property
-    def chat(self) -> int:
-        """What the conversation takes of it."""
-        return self.kv + self.recurrent
-
-    def __str__(self) -> str:
-        parts = [f"{size_words(self.weights)} for the model"]
-        if self.head:
-            parts.append(f"{size_words(self.head)} for its MTP head")
-        if self.draft:
-            parts.append(f"{size_words(self.draft)} for its draft model")
-        parts.append(f"{size_words(self.chat)} for a chat of {self.context:,} tokens")
-        parts.append(f"{size_words(self.working)} to work with")
-        return ", ".join(parts)
+def need_words(need: MemoryNeed) -> str:
+    """What the memory that a model takes is made of, for people."""
+    parts = [f"{size_words(need.weights)} for the model"]
+    if need.head:
+        parts.append(f"{size_words(need.head)} for its MTP head")
+    if need.draft:
+        parts.append(f"{size_words(need.draft)} for its draft model")
+    parts.append(f"{size_words(need.chat)} for a chat of {need.context:,} tokens")
+    parts.append(f"{size_words(need.working)} to work with")
+    return ", ".join(parts)
 
 
 def memory_needed(capability: Capability, device: Device, context: int, kv_bits: int | None = None) -> MemoryNeed:
@@ -145,7 +122,7 @@ def refuse_too_large(capability: Capability, device: Device) -> tuple[int, int]:
             "too_large",
             f"This model needs {size_words(need.total)} of memory, and {device.name} has {size_words(has)} for it.",
             next_step="Choose a smaller model, or one with fewer bits.",
-            detail=str(need),
+            detail=need_words(need),
         )
     return need.total, has
 

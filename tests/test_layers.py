@@ -53,7 +53,9 @@ ENGINE = {
         *("engine.types", "engine.errors", "engine.parts", "engine.sampling"),
         *("engine.decode.cache", "engine.decode.rotating", "engine.decode.state"),
     ),
-    "engine.library": ("engine.types", "engine.errors", "engine.device", "engine.model.capability"),
+    "engine.library": (
+        *("engine.types", "engine.errors", "engine.device", "engine.model.capability", "engine.model.head_files"),
+    ),
     "engine.measure_plan": (),
     "engine.measure": (
         *("engine.types", "engine.errors", "engine.device", "engine.telemetry", "engine.evidence", "engine.sampling"),
@@ -72,6 +74,13 @@ ENGINE = {
     "engine.inspection": (
         *("engine.types", "engine.errors", "engine.device", "engine.memory", "engine.trials", "engine.evidence"),
         *("engine.model.capability", "engine.model.pairing", "engine.library", "engine.policy"),
+    ),
+    "engine.judge": (
+        *("engine.types", "engine.errors", "engine.device", "engine.memory", "engine.evidence", "engine.inspection"),
+        *("engine.model.capability", "engine.model.refusals", "engine.library", "engine.policy"),
+    ),
+    "engine.suggest": (
+        *("engine.types", "engine.errors", "engine.device", "engine.memory", "engine.chips", "engine.library"),
     ),
     "engine.writing": (
         *("engine.types", "engine.errors", "engine.telemetry", "engine.sampling"),
@@ -97,6 +106,10 @@ ENGINE = {
         *("engine.types", "engine.errors", "engine.parts", "engine.tool_calls", "engine.sampling", "engine.evidence"),
     ),
     "engine.terminal": ("engine.types", "engine.errors", "engine.parts", "engine.worker"),
+    "engine.models_cli": (
+        *("engine.types", "engine.errors", "engine.device", "engine.memory", "engine.library", "engine.judge"),
+        "engine.suggest",
+    ),
     "engine.cli": ("engine",),
 }
 
@@ -129,7 +142,7 @@ RULES = [
     Rule(
         "what crosses threads holds no arrays, and the library needs none",
         inside=(
-            *("engine.types", "engine.errors", "engine.telemetry", "engine.library"),
+            *("engine.types", "engine.errors", "engine.telemetry", "engine.library", "engine.judge", "engine.suggest"),
             *("engine.parts", "engine.tool_calls", "engine.sampling"),
         ),
         forbids=MLX,

@@ -1,0 +1,64 @@
+"""One model for this computer and a smaller one, and why, from its memory and its chip: asked of nobody."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from engine.chips import bandwidth_of, hardware_gate
+from engine.library import catalog
+from engine.memory import memory_available, size_words
+from engine.types import CatalogEntry, Device, Fit, Suggestion
+
+ROOM = 1.1
+"""Memory that a model takes by its files: its keys and values for a chat, and what it works with, come to a tenth of
+them at most for the sizes in the catalog, whose pictures part stays on the disk."""
+WELL = 0.5
+READING_SPEED = 12
+"""Tokens/s that a model should write at least: somewhat faster than people read."""
+SMALLER = 0.7
+"""The smaller model has at most this part of the other's bytes."""
+
+
+def suggest(device: Device, entries: Sequence[CatalogEntry] = ()) -> tuple[Suggestion, ...]:
+    """The model to begin with and a smaller one; one alone where nothing smaller is known, none where none fits."""
+    known = sorted(entries or catalog.entries(), key=lambda entry: (entry.whole, -entry.active))
+    available = memory_available(device)
+    fitting = [entry for entry in known if entry.whole * ROOM <= available]
+    if not fitting:
+        return ()
+    quick = [entry for entry in fitting if _most_speed(entry, device) >= READING_SPEED]
+    # The largest that writes fast enough; where none does, the one that writes fastest.
+    best = quick[-1] if quick else max(fitting, key=lambda entry: _most_speed(entry, device))
+    found = [Suggestion(best, _fit(best, available), _why(best, device, fitting[-1], available))]
+    if smaller := [entry for entry in fitting if entry.whole <= best.whole * SMALLER]:
+        found.append(Suggestion(smaller[-1], _fit(smaller[-1], available), _why_smaller(smaller[-1])))
+    return tuple(found)
+
+
+def _most_speed(entry: CatalogEntry, device: Device) -> float:
+    """Tokens/s that the memory allows, since each token reads all active weights: no model writes faster without
+    drafts. Where nobody knows the bandwidth it is no limit."""
+    bandwidth = bandwidth_of(device)
+    return float("inf") if bandwidth is None else bandwidth / (entry.size * entry.active / entry.parameters)
+
+
+def _fit(entry: CatalogEntry, available: int) -> Fit:
+    need = entry.whole * ROOM
+    return "well" if need <= available * WELL else "fits" if need <= available * 0.85 else "tight"
+
+
+def _why(entry: CatalogEntry, device: Device, largest: CatalogEntry, available: int) -> str:
+    room = f"{size_words(available)} of memory for models"
+    if entry == largest:
+        why = f"The largest of the known good ones that goes into your {room}."
+    else:
+        why = f"Larger ones would fit into your {room} and would write more slowly than one reads."
+    if entry.head is None:
+        return why
+    gate = hardware_gate(device, entry.quantisation)
+    ahead = "Its head should pay on this chip." if gate.allows else "On this chip reading ahead is off by default."
+    return f"{why} {ahead}"
+
+
+def _why_smaller(entry: CatalogEntry) -> str:
+    return f"Quicker to download, lighter on memory: {size_words(entry.whole)}."
