@@ -91,6 +91,7 @@ def prompt_of(
             overflow=request.overflow,
             max_tokens=request.max_tokens,
             thinking=request.thinking,
+            tools=request.tools,
             cancelled=cancelled,
         )
     if (highest := max(prompt.tokens, default=0)) >= vocabulary:

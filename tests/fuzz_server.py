@@ -114,11 +114,14 @@ def ordinary(http: httpx.Client) -> str:
     return text
 
 
-def fuzz(server: Server, bodies: int) -> Counter[int]:
-    """Send so many bodies; how many answers had which status."""
+def fuzz(fuzzed: Server, patient: Server, bodies: int) -> Counter[int]:
+    """Send so many bodies to a server; how many answers had which status. `patient` has the same engine, and time."""
     seen: Counter[int] = Counter()
-    with httpx.Client(base_url=server.address, timeout=60) as http:
-        before = ordinary(http)
+    with (
+        httpx.Client(base_url=fuzzed.address, timeout=60) as http,
+        httpx.Client(base_url=patient.address, timeout=60) as other,
+    ):
+        before = ordinary(other)
 
         @settings(
             max_examples=bodies,
@@ -132,20 +135,24 @@ def fuzz(server: Server, bodies: int) -> Counter[int]:
             seen[check(http, path, body)] += 1
 
         sent()
-        assert ordinary(http) == before
+        after = ordinary(other)
+        assert after == before, f"{after!r} in place of {before!r}"
     return seen
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--bodies", type=int, default=1000)
+    bodies = parser.parse_args().bodies
     worker = loaded_worker()
-    server = Server(lambda: worker, ServerSettings(port=0, reply_s=REPLY_S))
-    server.start()
+    servers = [Server(lambda: worker, ServerSettings(port=0, reply_s=limit)) for limit in (REPLY_S, 600)]
+    for server in servers:
+        server.start()
     try:
-        seen = fuzz(server, parser.parse_args().bodies)
+        seen = fuzz(*servers, bodies)
     finally:
-        server.stop()
+        for server in servers:
+            server.stop()
         worker.shutdown()
     print(", ".join(f"{count} × {status}" for status, count in sorted(seen.items())))
 

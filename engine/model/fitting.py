@@ -44,6 +44,7 @@ def fit(
     overflow: Overflow = "refuse",
     max_tokens: int = -1,
     thinking: bool | None = None,
+    tools: Sequence[str] = (),
     cancelled: Callable[[], bool] = lambda: False,
 ) -> tuple[Prompt, LeftOut]:
     """The prompt for the next reply, and what was left out of it.
@@ -53,7 +54,7 @@ def fit(
     the last message alone is too long.
     """
     _refuse_far_too_long(text, messages[-1].content if messages else "", limit, cancelled)
-    whole = text.encode(messages, thinking)
+    whole = text.encode(messages, thinking, tools)
     total = len(whole.tokens)
     step = max(limit.tokens // ROLL, 1)
     room = 1 if overflow == "refuse" else min(step, max_tokens) if max_tokens > 0 else step
@@ -63,7 +64,7 @@ def fit(
 
     def without(count: int) -> Prompt:
         rest = [message for turn in turns[count:] for message in turn]
-        return text.encode([*instructions, *rest], thinking)
+        return text.encode([*instructions, *rest], thinking, tools)
 
     shortest = whole if len(turns) < 2 else without(len(turns) - 1)
     if len(shortest.tokens) >= limit.tokens:
@@ -117,9 +118,9 @@ def _split(messages: Sequence[Message]) -> tuple[list[Message], list[list[Messag
     turns: list[list[Message]] = []
     instructions = [message for message in messages if message.role == "system"]
     for message in messages:
-        if message.role == "user" or (message.role == "assistant" and not turns):
+        if message.role == "user" or (message.role != "system" and not turns):
             turns.append([message])
-        elif message.role == "assistant":
+        elif message.role != "system":
             turns[-1].append(message)
     return instructions, turns
 

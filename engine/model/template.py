@@ -11,7 +11,9 @@ from engine.errors import ModelError
 from engine.model.stream import Tokenizer
 
 Turn = dict[str, Any]
-"""A turn as templates take it: "role" and "content"."""
+"""A turn as templates take it: "role" and "content", and "tool_calls" or "tool_call_id" where tools are used."""
+Tool = dict[str, Any]
+"""A tool as templates take it: its name, and the schema of its arguments."""
 
 SWITCHES: tuple[tuple[str, Any, Any], ...] = (
     ("enable_thinking", True, False),
@@ -38,6 +40,9 @@ class Template:
         self.takes_system = self._shows(_SYSTEM, [turn("system", _SYSTEM), turn("user", _QUESTION)])
         """Whether it has a place for the system's words. Some templates refuse them, some drop them in silence."""
         self._switch = self._found_switch()
+        tool = {"name": _TOOL, "description": "", "parameters": {"type": "object", "properties": {}}}
+        self.takes_tools = self._shows(_TOOL, [turn("user", _QUESTION)], [{"type": "function", "function": tool}])
+        """Whether it has a place for tools that the model may call."""
 
     @property
     def thinks(self) -> bool | None:
@@ -53,16 +58,21 @@ class Template:
         return self._switch is not None and self._switch[2] == "low"
 
     def render(
-        self, conversation: Sequence[Turn], *, generation_prompt: bool = True, thinking: bool | None = None
+        self,
+        conversation: Sequence[Turn],
+        *,
+        generation_prompt: bool = True,
+        thinking: bool | None = None,
+        tools: Sequence[Tool] = (),
     ) -> str:
         """The conversation as text. `thinking` is left to the template where it is None or there is no switch.
 
         Raises `ModelError` where the template fails.
         """
         if self._switch is None or thinking is None:
-            return self._rendered(conversation, generation_prompt, {})
+            return self._rendered(conversation, generation_prompt, {}, tools)
         name, on, off = self._switch
-        return self._rendered(conversation, generation_prompt, {name: on if thinking else off})
+        return self._rendered(conversation, generation_prompt, {name: on if thinking else off}, tools)
 
     def after_reply(self) -> str:
         """What the template writes behind a reply; empty where it is not to be had."""
@@ -72,13 +82,22 @@ class Template:
             return ""
         return said.rpartition(_REPLY)[2].lstrip() if self.exists else ""
 
-    def _rendered(self, conversation: Sequence[Turn], generation_prompt: bool, variables: Mapping[str, Any]) -> str:
+    def _rendered(
+        self,
+        conversation: Sequence[Turn],
+        generation_prompt: bool,
+        variables: Mapping[str, Any],
+        tools: Sequence[Tool] = (),
+    ) -> str:
         if not self.exists:
             return _script(conversation, generation_prompt=generation_prompt)
         if self._lists_content:
             conversation = [{**turn, "content": [{"type": "text", "text": turn["content"]}]} for turn in conversation]
         if isinstance(self._tokenizer.chat_template, Mapping):
-            variables = {**variables, "chat_template": self._source}
+            named = self._tokenizer.chat_template.get("tool_use") if tools else None
+            variables = {**variables, "chat_template": named or self._source}
+        if tools:
+            variables = {**variables, "tools": list(tools)}
         try:
             return self._tokenizer.apply_chat_template(
                 list(conversation), tokenize=False, add_generation_prompt=generation_prompt, **variables
@@ -92,9 +111,9 @@ class Template:
                 detail=f"{type(error).__name__}: {error}",
             ) from error
 
-    def _shows(self, words: str, conversation: Sequence[Turn]) -> bool:
+    def _shows(self, words: str, conversation: Sequence[Turn], tools: Sequence[Tool] = ()) -> bool:
         try:
-            return words in self.render(conversation)
+            return words in self.render(conversation, tools=tools)
         except ModelError:
             return False
 
@@ -121,7 +140,7 @@ class Template:
         return None
 
 
-_SYSTEM, _QUESTION, _REPLY = "words of the system", "a question", "words of the reply"
+_SYSTEM, _QUESTION, _REPLY, _TOOL = "words of the system", "a question", "words of the reply", "name_of_a_tool"
 
 
 def turn(role: str, content: str) -> Turn:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import re
 import secrets
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from engine.errors import RequestError
 from engine.model.stream import StreamDecoder, Tokenizer, decoder_maker
-from engine.model.template import Template, Turn, turn
+from engine.model.template import Template, Tool, Turn, turn
 from engine.parts import MARKS, THOUGHTS, ReplyReader, answer_of, parts_of
-from engine.types import Message, Role
+from engine.types import Message, PastCall
 
 LOOK_BACK = 8
 """Tokens of a begun reply that can matter to the text of the next one: more than the bytes of a character."""
@@ -39,7 +41,7 @@ class ChatText:
     `end_ids` are all tokens that end a reply: the given ones and the one with which the template ends a turn.
     `stop` are texts that end one, for a base model, which has no such token. `has_template` is False for it.
     `thinks` is whether the model thinks unless a request says otherwise, None where its template has no switch;
-    `always_thinks` that the switch is one between much and little.
+    `always_thinks` that the switch is one between much and little. `takes_tools` is whether it can be offered tools.
     """
 
     def __init__(self, tokenizer: Tokenizer, end_ids: Iterable[int], model_name: str) -> None:
@@ -49,6 +51,7 @@ class ChatText:
         self.has_template: bool = self._template.exists
         self.thinks: bool | None = self._template.thinks
         self.always_thinks: bool = self._template.always_thinks
+        self.takes_tools: bool = self._template.takes_tools
         self.stop: tuple[str, ...] = () if self.has_template else ("\nUser:",)
         self._added = {id: token.content for id, token in tokenizer.added_tokens_decoder.items()}
         self._tags = {id: tag for id, tag in self._added.items() if tag in THOUGHTS or tag in THOUGHTS.values()}
@@ -61,8 +64,9 @@ class ChatText:
         shown = {id for id, content in self._added.items() if content in MARKS}
         self._new_decoder = decoder_maker(tokenizer, (special - shown) | self.end_ids)
 
-    def encode(self, messages: Sequence[Message], thinking: bool | None = None) -> Prompt:
+    def encode(self, messages: Sequence[Message], thinking: bool | None = None, tools: Sequence[str] = ()) -> Prompt:
         """The prompt for the next reply, in which the model is to think first or not; None leaves that to its template.
+        `tools` are those of `Request.tools`.
 
         A reply that this model wrote itself goes in as the ids it was generated as, so the prompt begins with
         exactly the tokens that were computed before; the end token is left to the template. Where the template
@@ -73,17 +77,24 @@ class ChatText:
         encoded together with the template around them, as the model learned them, but cut inside every control token
         that they spell. (transformers' `sanitize_control_tokens` has the same aim; it does not know of kept ids.)
 
-        Raises `RequestError` without any message and `ModelError` where the template fails.
+        Raises `RequestError` without any message and for tools where the template has no place for any, and
+        `ModelError` where the template fails.
         """
+        if not self.takes_tools and (tools or any(turn.calls or turn.role == "tool" for turn in messages)):
+            raise RequestError(
+                "no_tools",
+                "This model’s chat template has no place for tools.",
+                next_step="Ask without tools, or choose a model that was made to call them.",
+            )
         turns = repaired(messages)
         if not self._template.takes_system:
             turns = _system_folded(turns)
         begun = turns.pop() if turns and turns[-1].role == "assistant" else None
         if not turns or turns[-1].role == "system":
             raise RequestError("empty_chat", "There is no message to answer.", next_step="Write a message first.")
+        page = _Page([self._words(turn) for turn in turns], turns, tools, self._any_token)
         if begun is not None:
-            thinking = self._as_begun(turns, begun, thinking)
-        page = _Page([self._words(turn) for turn in turns], [turn.role for turn in turns])
+            thinking = self._as_begun(page, begun, thinking)
         kept = self._replies_kept(turns, page, thinking)
         tokens, text = self._tokens(page, kept, thinking, generation_prompt=True)
         user_end = self._user_end(page, kept, thinking, tokens, text)
@@ -134,11 +145,10 @@ class ChatText:
             words.append((part.text, self._hidden_tokens if part.kind == "call" else self._any_token))
         return words
 
-    def _as_begun(self, turns: list[Message], begun: Message, thinking: bool | None) -> bool | None:
+    def _as_begun(self, page: _Page, begun: Message, thinking: bool | None) -> bool | None:
         """The choice under which the prompt ends as it did when the reply was begun: inside a thought or not."""
-        asked = [turn(message.role, message.content) for message in turns]
         for choice in (thinking, None, True, False):
-            if _opens_thought(self._template.render(asked, thinking=choice)) is begun.opened_thinking:
+            if _opens_thought(self._written(page, (), choice)) is begun.opened_thinking:
                 return choice
         return thinking
 
@@ -160,21 +170,29 @@ class ChatText:
         """
         own = {index: ids for index, turn in enumerate(turns) if (ids := self._own_ids(turn))}
         unthinking = {index: ids for index, ids in own.items() if not _thought_end(turns[index])}
-        as_words = self._template.render(page.written(()), thinking=thinking) if own else ""
+        as_words = self._written(page, (), thinking) if own else ""
         for kept in (own, unthinking):
             if kept:
-                as_marks = self._template.render(page.written(kept), thinking=thinking)
+                as_marks = self._written(page, kept, thinking)
                 words = {index: page.harmless[index] for index in kept}
                 trimmed = {index: text.strip() for index, text in words.items()}
                 if as_words in (page.unmarked(as_marks, words), page.unmarked(as_marks, trimmed)):
                     return kept
         return {}
 
+    def _written(
+        self, page: _Page, kept: Collection[int], thinking: bool | None, *, generation_prompt: bool = True
+    ) -> str:
+        """What the template makes of the conversation, with marks."""
+        return self._template.render(
+            page.written(kept), generation_prompt=generation_prompt, thinking=thinking, tools=page.tools
+        )
+
     def _tokens(
         self, page: _Page, kept: dict[int, list[int]], thinking: bool | None, *, generation_prompt: bool
     ) -> tuple[list[int], str]:
         """The ids of the conversation, and the text that the template made of it (with marks)."""
-        text = self._template.render(page.written(kept), generation_prompt=generation_prompt, thinking=thinking)
+        text = self._written(page, kept, thinking, generation_prompt=generation_prompt)
         tokens = [] if self.has_template else self._bos()
         for piece in page.pieces(text):
             tokens += kept[piece] if isinstance(piece, int) else self._ids([piece])
@@ -184,7 +202,7 @@ class ChatText:
         self, page: _Page, kept: dict[int, list[int]], thinking: bool | None, tokens: list[int], text: str
     ) -> int:
         """Where the generation prompt begins in `tokens`, the ids of `text`; 0 where that is not certain."""
-        without = self._template.render(page.written(kept), generation_prompt=False, thinking=thinking)
+        without = self._written(page, kept, thinking, generation_prompt=False)
         last = self._ids([text[len(without) :]]) if text.startswith(without) else []
         if last and last[0] in self._parting and tokens[-len(last) :] == last:
             return len(tokens) - len(last)  # which saves a long chat from being encoded twice
@@ -211,26 +229,51 @@ class ChatText:
 class _Page:
     """Turns with marks that no content can contain: where a kept reply goes, where words are cut."""
 
-    def __init__(self, words: list[list[tuple[str, re.Pattern[str] | None]]], roles: list[Role]) -> None:
-        """`words` are the pieces of each turn, each with the pattern of the places where it is to be cut."""
+    def __init__(
+        self,
+        words: list[list[tuple[str, re.Pattern[str] | None]]],
+        turns: Sequence[Message],
+        tools: Sequence[str],
+        inside: re.Pattern[str] | None,
+    ) -> None:
+        """`words` are the pieces of each turn, each with the pattern of the places where it is to be cut; `inside` is
+        that of everything that tools and their calls say."""
         nonce = secrets.token_hex(8)
         self._cut = f"[{nonce}]"
         self._reply = f"[{nonce}:{{}}]"
         self._mark = re.compile(rf"\[{nonce}(?::(\d+))?\]")
-        self._roles = roles
+        self._inside = inside
+        self._turns = [(message.role, self._calls_of(message)) for message in turns]
         self.harmless = [self._marked(pieces) for pieces in words]
         """The words of each turn, with a cut inside every control token that they spell."""
+        self.tools: list[Tool] = [self._cut_within(json.loads(tool)) for tool in tools]
 
     def written(self, kept: Collection[int]) -> list[Turn]:
         """The turns as a template takes them: a mark for each kept one, the words of the others."""
         return [
-            turn(role, self._reply.format(index) if index in kept else words)
-            for index, (role, words) in enumerate(zip(self._roles, self.harmless, strict=True))
+            turn(role, self._reply.format(index) if index in kept else words) | calls
+            for index, ((role, calls), words) in enumerate(zip(self._turns, self.harmless, strict=True))
         ]
 
     def cut(self, words: list[tuple[str, re.Pattern[str] | None]]) -> list[str]:
         """Words outside of any template, in the pieces that they are cut into."""
         return self._marked(words).split(self._cut)
+
+    def _calls_of(self, message: Message) -> Turn:
+        """What a turn has beside its role and its words."""
+        calls: list[Any] = [self._cut_within(call) for call in map(_call, message.calls)]
+        more: Turn = {"tool_calls": calls} if calls else {}
+        return more | ({"tool_call_id": message.answers} if message.answers else {})
+
+    def _cut_within(self, value: Any) -> Any:
+        """JSON with a cut inside every control token that its texts spell."""
+        if isinstance(value, str):
+            return self._marked([(value, self._inside)])
+        if isinstance(value, list):
+            return [self._cut_within(each) for each in value]
+        if isinstance(value, dict):
+            return {self._cut_within(name): self._cut_within(each) for name, each in value.items()}
+        return value
 
     def _marked(self, pieces: list[tuple[str, re.Pattern[str] | None]]) -> str:
         return "".join(text if inside is None else inside.sub(self._cut, text) for text, inside in pieces)
@@ -253,19 +296,28 @@ class _Page:
         return text
 
 
+def _call(call: PastCall) -> dict[str, Any]:
+    """A call as templates take it: its arguments as an object, where they are one."""
+    try:
+        arguments = json.loads(call.arguments)
+    except (ValueError, RecursionError):
+        arguments = call.arguments
+    return {"type": "function", "id": call.id, "function": {"name": call.name, "arguments": arguments}}
+
+
 def repaired(messages: Iterable[Message]) -> list[Message]:
     """The messages as strict templates want them: system first, then user and assistant in turn.
 
     A reply that was stopped before its first word, or a deleted message, leaves two turns of a kind in a row; they
-    become one. Empty replies and an empty system are left out, and so is a thought that was cut off, for its tag
-    would stay open; only the last reply keeps it, to be continued.
+    become one, but for those of tools. Empty replies and an empty system are left out, and so is a thought that was cut
+    off, for its tag would stay open; only the last reply keeps it, to be continued.
     """
     turns: list[Message] = []
     *earlier, last = sorted(messages, key=lambda message: message.role != "system") or [Message("system", "")]
     for message in (*map(_without_open_thought, earlier), last):
-        if not message.content and message.role != "user":
+        if not message.content and message.role != "user" and not _uses_tools(message):
             continue
-        if turns and turns[-1].role == message.role:
+        if turns and turns[-1].role == message.role and not _uses_tools(message) and not _uses_tools(turns[-1]):
             both = (turns[-1].content, message.content)
             turns[-1] = Message(message.role, "\n\n".join(content for content in both if content))
         else:
@@ -273,6 +325,10 @@ def repaired(messages: Iterable[Message]) -> list[Message]:
                 turns.append(Message("user", ""))
             turns.append(message)
     return turns
+
+
+def _uses_tools(message: Message) -> bool:
+    return message.role == "tool" or bool(message.calls)
 
 
 def _whole(text: str) -> str:

@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from engine.parts import Part, ReplyReader
+from engine.server.tools import arguments_json, new_id
+from engine.tool_calls import ToolCall
 from engine.types import Event, Finished, FinishReason, Reply, Started, TextDelta
 
 Json = dict[str, Any]
@@ -37,12 +39,22 @@ class Choice(Protocol):
 
 
 class ChatChoice:
-    """A message of the assistant: its thought is `reasoning_content`, the rest `content`."""
+    """A message of the assistant: its thought is `reasoning_content`, its calls `tool_calls`, the rest `content`.
 
-    def __init__(self) -> None:
+    Where no tools were offered, what looks like a call is text. So is a call that cannot be read, when it has ended.
+    """
+
+    def __init__(self, tools: Sequence[str] = (), *, one_call: bool = False) -> None:
+        """`tools` are those of the request."""
         self.reply: Reply | None = None
+        self._tools = tools
+        self._one_call = one_call
         self._reader = ReplyReader()
         self._said: dict[str, list[str]] = {"content": [], "reasoning_content": []}
+        self._calls: list[Json] = []
+        self._call = ""
+        self._space = ""
+        """White space that is not content if nothing but calls follows."""
 
     def hear(self, event: Event) -> list[Json]:
         match event:
@@ -53,28 +65,61 @@ class ChatChoice:
                 return self._deltas(self._reader.feed(text))
             case Finished(reply=reply):
                 self.reply = reply
-                return self._deltas(self._reader.finish())
+                return [*self._deltas(self._reader.finish()), *([] if self._calls else self._text("", held=False))]
         return []
 
     def whole(self) -> Json:
-        message: Json = {"role": "assistant", "content": "".join(self._said["content"]), "refusal": None}
+        content = "".join(self._said["content"])
+        message: Json = {"role": "assistant", "content": content or (None if self._calls else ""), "refusal": None}
         if self._said["reasoning_content"]:
             message["reasoning_content"] = "".join(self._said["reasoning_content"])
+        if self._calls:
+            message["tool_calls"] = self._calls
         return {"message": message, "logprobs": None}
 
     @property
     def finish_reason(self) -> str:
         assert self.reply is not None
-        return REASONS[self.reply.finish_reason]
+        return "tool_calls" if self._calls else REASONS[self.reply.finish_reason]
 
     def _deltas(self, parts: Sequence[Part]) -> list[Json]:
         deltas = []
         for part in parts:
-            if part.text:
-                field = "reasoning_content" if part.kind == "thought" else "content"
-                self._said[field].append(part.text)
-                deltas.append({"delta": {field: part.text}})
+            match part:
+                case Part("thought", text):
+                    deltas += self._say("reasoning_content", text)
+                case Part("call", text, calls) if self._tools:
+                    self._call += text
+                    deltas += [] if calls is None else self._called(calls)
+                case Part(_, text):
+                    deltas += self._text(text, held=bool(self._tools))
         return deltas
+
+    def _called(self, calls: Sequence[ToolCall]) -> list[Json]:
+        """A block of calls has ended."""
+        raw, self._call = self._call, ""
+        if not calls:
+            return self._text(raw, held=False)
+        deltas = []
+        for call in calls if not self._one_call else calls[: 1 - len(self._calls)]:
+            function = {"name": call.name, "arguments": arguments_json(call, self._tools)}
+            self._calls.append({"id": new_id(), "type": "function", "function": function})
+            deltas.append({"delta": {"tool_calls": [{"index": len(self._calls) - 1, **self._calls[-1]}]}})
+        return deltas
+
+    def _text(self, text: str, *, held: bool) -> list[Json]:
+        """Words, with the space before them. With `held`, space is kept until words follow."""
+        text, self._space = self._space + text, ""
+        if held:
+            self._space = text[len(text.rstrip()) :]
+            text = text.rstrip()
+        return self._say("content", text)
+
+    def _say(self, field: str, text: str) -> list[Json]:
+        if not text:
+            return []
+        self._said[field].append(text)
+        return [{"delta": {field: text}}]
 
 
 class TextChoice:

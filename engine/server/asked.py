@@ -12,6 +12,7 @@ from typing import Literal, cast
 from engine.sampling import BIAS, MAX_LISTED, RANGES
 from engine.server.errors import bad
 from engine.server.fields import Fields
+from engine.server.tools import LONGEST_NAME, past_calls, read_tools
 from engine.types import MAX_DEPTH, DrafterWish, Message, MtpWish, Override, Request, Role, SamplingChoice
 
 MOST_CHOICES = 16
@@ -20,11 +21,17 @@ MOST_STOPS, LONGEST_STOP = 16, 1000
 SEEDS = 2**64
 EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 DRAFTERS = ("mtp", "lookup", "mixed", "draft_model")
-ROLES: dict[str, Role] = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
+ROLES: dict[str, Role] = {
+    "system": "system",
+    "developer": "system",
+    "user": "user",
+    "assistant": "assistant",
+    "tool": "tool",
+}
 
 SAYS_NOTHING = (
     *("user", "metadata", "store", "service_tier", "safety_identifier"),
-    *("prompt_cache_key", "prompt_cache_retention", "parallel_tool_calls"),
+    *("prompt_cache_key", "prompt_cache_retention"),
 )
 """Fields about accounts, bills and storage: there is none of that here."""
 
@@ -34,7 +41,7 @@ class Asked:
     """`replies` are to be written, one for each choice of the answer; their ids and chats are still to be given.
 
     `usage`: a stream ends with how many tokens were read and written. `echo`: the text that a reply goes on with stands
-    before it.
+    before it. `one_call`: a reply may call one tool, no more.
     """
 
     model: str
@@ -42,6 +49,7 @@ class Asked:
     stream: bool = False
     usage: bool = False
     echo: bool = False
+    one_call: bool = False
 
 
 def chat_completion(fields: Fields) -> Asked:
@@ -50,12 +58,16 @@ def chat_completion(fields: Fields) -> Asked:
     messages = tuple(_message(message) for message in fields.objects("messages") or ())
     if not messages:
         raise bad("messages has to have at least one message.", "messages")
+    if messages[-1].calls:
+        raise bad("The last message calls tools: their answers have to follow it.", "messages")
+    tools = read_tools(fields)
+    one_call = not fields.flag("parallel_tool_calls", True)
     limits = {name: fields.whole(name, 1) for name in ("max_completion_tokens", "max_tokens")}
     if None not in limits.values():
         raise bad("Give max_completion_tokens or max_tokens, not both.", "max_tokens")
     most = next((limit for limit in limits.values() if limit is not None), -1)
     effort = fields.one_of("reasoning_effort", EFFORTS)
-    request = replace(_request(fields, most), messages=messages)
+    request = replace(_request(fields, most), messages=messages, tools=tools)
     if effort is not None and request.thinking is None:
         request = replace(request, thinking=effort != "none")
     fields.refuse("logprobs", "The likelihoods of tokens are not to be had.", harmless=[False])
@@ -66,10 +78,8 @@ def chat_completion(fields: Fields) -> Asked:
         fields.refuse(name, f"{name} is not to be had here: replies are written by the model alone.")
     for name in ("functions", "function_call"):
         fields.refuse(name, f"{name} is the older form of tools, which is not taken.", harmless=[[], "none"])
-    for name in ("tools", "tool_choice"):
-        fields.refuse(name, "Tools are not to be had.", harmless=[[], "none"])
     fields.ignore("verbosity")
-    return _asked(fields, model, [request])
+    return replace(_asked(fields, model, [request]), one_call=one_call)
 
 
 def text_completion(fields: Fields) -> Asked:
@@ -155,7 +165,7 @@ def _request(fields: Fields, max_tokens: int) -> Request:
             ours.whole("depth", 1, MAX_DEPTH),
             cast(DrafterWish, ours.one_of("drafter", DRAFTERS) or "mtp"),
         )
-        thinking = ours.flag("thinking") if ours.has("thinking") else None
+        thinking = None if ours.missing("thinking") else ours.flag("thinking")
         ours.done()
     return Request(
         id=0,
@@ -207,10 +217,12 @@ def _message(fields: Fields) -> Message:
     role = fields.one_of("role", tuple(ROLES))
     if role is None:
         raise bad(f"{fields.name('role')} is missing.", fields.name("role"), code="missing_parameter")
-    content = _content(fields)
+    calls = past_calls(fields) if role == "assistant" else ()
+    answers = fields.text("tool_call_id", LONGEST_NAME) if role == "tool" else None
+    content = "" if calls and fields.missing("content") else _content(fields)
     fields.ignore("name", "refusal", "reasoning_content", "reasoning", "annotations", "audio")
     fields.done()
-    return Message(ROLES[role], content)
+    return Message(ROLES[role], content, calls=calls, answers=answers or "")
 
 
 def _content(fields: Fields) -> str:

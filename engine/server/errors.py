@@ -33,17 +33,20 @@ class ApiError(Exception):
 
 _TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
 
+WORDS = "words"
+"""Stands for the field with what the model reads, which has a name of its own in each kind of request."""
 _STATUS = {
-    "prompt_too_long": (400, "context_length_exceeded", True),
-    "chat_full": (400, "context_length_exceeded", True),
-    "unknown_tokens": (400, "invalid_value", True),
-    "empty_chat": (400, "invalid_value", True),
-    "template_failed": (400, "template_failed", True),
-    "bad_sampling": (400, "invalid_value", False),
-    "no_model": (503, "no_model", False),
-    "out_of_memory": (503, "out_of_memory", False),
+    "prompt_too_long": (400, "context_length_exceeded", WORDS),
+    "chat_full": (400, "context_length_exceeded", WORDS),
+    "unknown_tokens": (400, "invalid_value", WORDS),
+    "empty_chat": (400, "invalid_value", WORDS),
+    "template_failed": (400, "template_failed", WORDS),
+    "no_tools": (400, "unsupported_parameter", "tools"),
+    "bad_sampling": (400, "invalid_value", None),
+    "no_model": (503, "no_model", None),
+    "out_of_memory": (503, "out_of_memory", None),
 }
-"""What the engine's own codes are called here: status, code, and whether the words that it was given are to blame."""
+"""What the engine's own codes are called here: status, code, and the field that is to blame."""
 
 
 def bad(message: str, param: str | None = None, code: str = "invalid_value") -> ApiError:
@@ -54,9 +57,9 @@ def bad(message: str, param: str | None = None, code: str = "invalid_value") -> 
 def from_report(report: ErrorReport, words: str) -> ApiError:
     """The engine's own report; `words` is the field with what the model reads. What the engine kept is of no concern to
     a program that sends everything each time."""
-    status, code, to_blame = _STATUS.get(report.code, (500, report.code, False))
+    status, code, param = _STATUS.get(report.code, (500, report.code, None))
     message = f"{report.what} {report.next_step}".strip()
-    return ApiError(status, message, code=code, param=words if to_blame else None)
+    return ApiError(status, message, code=code, param=words if param == WORDS else param)
 
 
 def no_model() -> ApiError:

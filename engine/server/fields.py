@@ -61,8 +61,13 @@ class Fields:
         """The fields that are still there."""
         return list(self._rest)
 
-    def has(self, field: str) -> bool:
-        return field in self._rest
+    def everything(self) -> dict[str, Any]:
+        """All the fields that are still there, as they are."""
+        rest, self._rest = self._rest, {}
+        return rest
+
+    def missing(self, field: str) -> bool:
+        return field not in self._rest
 
     def take(self, field: str) -> Any:
         """The value as it is, None where it is left out."""

@@ -41,7 +41,7 @@ def application(desk: Desk) -> Starlette:
 
     async def chat(request: Request) -> CompletionResponse:
         asked = chat_completion(await _fields(request, desk))
-        return CompletionResponse(desk, asked, "chat.completion", lambda _: ChatChoice())
+        return CompletionResponse(desk, asked, "chat.completion", partial(_chat_choice, asked.one_call))
 
     async def text(request: Request) -> CompletionResponse:
         asked = text_completion(await _fields(request, desk))
@@ -61,6 +61,10 @@ def application(desk: Desk) -> Starlette:
         middleware=[Middleware(Guard, settings=desk.settings)],
         exception_handlers={ApiError: _refused, HTTPException: _no_such_address, Exception: _broken},
     )
+
+
+def _chat_choice(one_call: bool, request: EngineRequest) -> Choice:
+    return ChatChoice(request.tools, one_call=one_call)
 
 
 def _text_choice(echo: bool, request: EngineRequest) -> Choice:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
-Role = Literal["system", "user", "assistant"]
+Role = Literal["system", "user", "assistant", "tool"]
 Override = Literal["auto", "on", "off"]
 Overflow = Literal["refuse", "roll"]
 DrafterWish = Literal["mtp", "lookup", "mixed", "draft_model"]
@@ -115,12 +115,25 @@ class KVQuantisation:
 
 
 @dataclass(frozen=True)
+class PastCall:
+    """A call of a tool that an earlier reply made: the tool's name, its arguments as JSON, and the id by which the
+    tool's answer refers to it."""
+
+    name: str
+    arguments: str
+    id: str = ""
+
+
+@dataclass(frozen=True)
 class Message:
     """One turn. `tokens` are the ids that a model generated for it, and `model` is that model's `ModelInfo.path`.
     `opened_thinking`: its prompt had opened a thought, so `content` begins inside one without a tag.
 
     Where both are known and the same model reads the turn again, the ids are used as they are: text does not
     always encode back to the ids it came from, and a changed id would lose the reuse of everything after it.
+
+    `calls` are what a reply called, for conversations that come from elsewhere: in those that are kept here a call is
+    part of `content`, as the model wrote it. A message of a tool answers the call with the id `answers`.
     """
 
     role: Role
@@ -128,6 +141,8 @@ class Message:
     tokens: tuple[int, ...] = ()
     model: str = ""
     opened_thinking: bool = False
+    calls: tuple[PastCall, ...] = ()
+    answers: str = ""
 
 
 @dataclass(frozen=True)
@@ -143,7 +158,8 @@ class Request:
     `context_limit` is the most tokens that the conversation may have, reply included, where that is less than the
     model holds. A longer one is refused, or its oldest turns are left out, as `overflow` says. `raw` is a text, or
     token ids, to go on with as it stands, in place of `messages`: no template is put around it, and control tokens that
-    it spells are such.
+    it spells are such. `tools` are those that the model may call, each as JSON in the form in which templates take them
+    ({"type": "function", "function": {"name": …, "parameters": …}}).
     """
 
     id: int
@@ -161,6 +177,7 @@ class Request:
     overflow: Overflow = "refuse"
     version: int = 0
     raw: str | tuple[int, ...] | None = None
+    tools: tuple[str, ...] = ()
 
     @property
     def kv(self) -> KVQuantisation | None:

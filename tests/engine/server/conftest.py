@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -102,3 +103,16 @@ def http(server: Server) -> Iterator[httpx.Client]:
     """For what the official client would not send, and for answers as they are on the wire."""
     with httpx.Client(base_url=server.address, timeout=PATIENCE_S) as http:
         yield http
+
+
+@pytest.fixture(scope="session")
+def endless() -> dict[str, Any]:
+    """A request whose reply does not end by itself before the context does: the end token is ruled out."""
+    tokens = json.loads((Path(__file__).parents[3] / "resources/models/guide/tokenizer.json").read_text())
+    (end,) = [token["id"] for token in tokens["added_tokens"] if token["content"] == "<|im_end|>"]
+    return {
+        "model": "Guide",
+        "messages": [{"role": "user", "content": "Go on."}],
+        "temperature": 3.0,
+        "logit_bias": {str(end): -100},
+    }

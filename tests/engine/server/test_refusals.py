@@ -21,22 +21,6 @@ from tests.engine.server import published
 from tests.engine.server.conftest import PATIENCE_S, Serve, loaded_worker, until
 from tests.receipts import faults
 
-ENDLESS: dict[str, Any] = {
-    "model": "Guide",
-    "messages": [{"role": "user", "content": "Go on."}],
-    "temperature": 3.0,
-}
-
-
-@pytest.fixture(scope="module")
-def endless(worker: Worker) -> dict[str, Any]:
-    """A request whose reply does not end by itself before the context does: the end token is ruled out."""
-    from pathlib import Path
-
-    tokens = json.loads((Path(__file__).parents[3] / "resources/models/guide/tokenizer.json").read_text())
-    (end,) = [token["id"] for token in tokens["added_tokens"] if token["content"] == "<|im_end|>"]
-    return {**ENDLESS, "logit_bias": {str(end): -100}}
-
 
 def refused(response: httpx.Response, status: int) -> dict[str, Any]:
     """The error object of a response that has to have this status."""
@@ -304,6 +288,6 @@ def test_a_worker_that_ends_in_the_middle_is_told_in_the_stream(endless: dict[st
     assert lines[-1] == "data: [DONE]"
     assert any(isinstance(event, WorkerStopped) for event in worker.drain())
     with httpx.Client(base_url=server.address) as http:
-        asked = http.post("/chat/completions", json={"model": "Guide", "messages": ENDLESS["messages"]})
+        asked = http.post("/chat/completions", json={"model": "Guide", "messages": endless["messages"]})
     assert refused(asked, 503)
     assert server.stop()

@@ -14,15 +14,16 @@ def status(server: Server) -> dict[str, object]:
     return answer
 
 
-def test_the_status_tells_who_is_written_and_what_became_of_all(serve: Serve, worker: Worker) -> None:
+def test_the_status_tells_who_is_written_and_what_became_of_all(
+    serve: Serve, worker: Worker, endless: dict[str, object]
+) -> None:
     alone(worker, "Foreword is", 1, max_tokens=8)  # the window's replies count as well
     with serve() as server, httpx.Client(base_url=server.address, timeout=PATIENCE_S) as http:
         before = status(server)
         assert before["model"] == "Guide"
         assert (before["running"], before["rows"], before["tokens_per_second"]) == (0, [], None)
         assert before["totals"]["tokens"] >= 8  # type: ignore[index]
-        body = {"model": "Guide", "prompt": "Foreword is", "max_tokens": 500, "n": 2, "temperature": 5, "stream": True}
-        with http.stream("POST", "/completions", json=body) as stream:
+        with http.stream("POST", "/chat/completions", json={**endless, "n": 2, "stream": True}) as stream:
             lines = stream.iter_lines()
             next(lines)
             until(lambda: len(status(server)["rows"]) == 2)  # type: ignore[arg-type]
