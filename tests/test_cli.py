@@ -349,7 +349,7 @@ def test_measure_says_what_it_found_and_remembers_it(model: str, capsys: pytest.
     assert printed.err == ""
     *table, sentence = printed.out.splitlines()
     assert "tok/s" in sentence
-    assert [line.split()[0] for line in table[2:-1]] == ["plain", "K", "K", "K", "K"]
+    assert [line.split()[0] for line in table[2:-1]] == ["plain", "K", "K"]  # no time for deeper ones
     assert evidence_for(capability_now(Path(model)), device.probe()) is not None
 
 
@@ -358,7 +358,7 @@ def test_measure_in_json_is_the_evidence_and_the_speed_ups(model: str, capsys: p
     assert main(["measure", model, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert from_json(found) == evidence_for(capability_now(Path(model)), device.probe())
-    assert set(found["speedups"]) == {"1", "2", "3", "4"}
+    assert set(found["speedups"]) == {"1", "2"}
 
 
 def test_measure_of_a_model_without_a_head_says_that_there_is_nothing(
