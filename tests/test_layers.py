@@ -54,7 +54,8 @@ ENGINE = {
         *("engine.decode.cache", "engine.decode.rotating", "engine.decode.state"),
     ),
     "engine.library": (
-        *("engine.types", "engine.errors", "engine.device", "engine.model.capability", "engine.model.head_files"),
+        *("engine.types", "engine.errors", "engine.device", "engine.whole_file"),
+        *("engine.model.capability", "engine.model.head_files", "engine.model.tensor_files"),
     ),
     "engine.measure_plan": (),
     "engine.measure": (
