@@ -7,6 +7,7 @@ offline mode (HF_HUB_OFFLINE) are the same for all of it.
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -33,7 +34,7 @@ def endpoint() -> str:
     """The hub that is asked: HF_ENDPOINT, or the usual one."""
     from huggingface_hub import constants
 
-    return str(constants.ENDPOINT).rstrip("/")
+    return (os.environ.get("HF_ENDPOINT") or str(constants.ENDPOINT)).rstrip("/")
 
 
 class Connection:

@@ -4,6 +4,7 @@ A `Request` goes into the worker, events come out of it; both are made of the cl
 the command line and a test read the same words. Everything is imported from here.
 """
 
+from engine.types.downloads import Download, DownloadFile, DownloadState
 from engine.types.events import (
     ChatMemory,
     Checked,
@@ -118,6 +119,9 @@ __all__ = [
     "DepthEvidence",
     "DepthSource",
     "Device",
+    "Download",
+    "DownloadFile",
+    "DownloadState",
     "DraftModelInfo",
     "DraftSource",
     "DrafterCount",

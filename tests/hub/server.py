@@ -126,8 +126,9 @@ class Hub:
         return self._address("store")
 
     def bodies(self, path: str) -> list[Seen]:
-        """The requests for the bytes of a file."""
-        return [seen for seen in self.requests if seen.stage == "body" and seen.path.endswith(path)]
+        """The requests that got bytes of a file."""
+        got = [seen for seen in self.requests if seen.stage == "body" and seen.method == "GET"]
+        return [seen for seen in got if seen.path.endswith(path)]
 
     def hang_up(self) -> None:
         """Break every connection there is, as when a network goes away."""

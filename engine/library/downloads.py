@@ -1,0 +1,515 @@
+"""Downloads of whole models: a queue of them, two files at a time, that survives whatever ends it.
+
+What is under way is kept in one small file, so that a start after a quit, a crash or a kill goes on where it was; what
+came of each file lies in the cache itself (see transfer.py). Nothing is linked, and so nothing is a model, before all
+its files are there with the right hashes. No Qt, no MLX; any thread may call, and nobody is called back: whoever shows
+downloads asks for `all()` as often as it draws.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import shutil
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from engine.errors import report_of
+from engine.library import failures, snapshot
+from engine.library.connection import Connection
+from engine.library.failures import HubError
+from engine.library.pace import Clock, Pace
+from engine.library.remote import Listing, RemoteFile, listing
+from engine.library.transfer import RESERVE, Stop, Stopped, fetch, held
+from engine.types import Download, DownloadFile, DownloadState, ErrorReport
+from engine.whole_file import write_whole
+
+AT_ONCE = 2
+"""Files that come at the same time."""
+
+PATIENCE = 900.0
+"""Seconds without a byte after which a download gives up; waiting that the hub asked for is not counted."""
+
+FIRST_WAIT, LONGEST_WAIT = 1.0, 60.0
+"""Seconds between tries, doubled each time nothing came in between, with a quarter of chance in them: many computers
+that lost the same hub do not all come back at once."""
+
+DAMAGED = 3
+"""Times that a file may arrive damaged."""
+
+ASK_AGAIN = ("revision_missing", "file_missing", "changed")
+"""Errors after which the list of files is asked for anew: the commit that it was pinned to is gone."""
+
+FORMAT = 1
+
+T = TypeVar("T")
+
+KEPT = "What was downloaded so far is kept."
+
+
+@dataclass
+class _Job:
+    id: str
+    repo: str
+    revision: str
+    folder: Path
+    state: DownloadState
+    commit: str = ""
+    files: tuple[RemoteFile, ...] = ()
+    have: dict[str, int] = field(default_factory=dict)
+    """Bytes on disk by etag."""
+    listing: Listing | None = None
+    left: deque[RemoteFile] = field(default_factory=deque)
+    busy: int = 0
+    checking: int = 0
+    waits: dict[int, tuple[float, ErrorReport]] = field(default_factory=dict)
+    """By thread: until when it waits, and for what."""
+    error: ErrorReport | None = None
+    page: str = ""
+    stop: Stop = field(default_factory=Stop)
+    connection: Connection | None = None
+    pace: Pace = field(default_factory=lambda: Pace(0.0))
+    remove: bool = False
+
+    @property
+    def total(self) -> int:
+        return sum({file.etag: file.size for file in self.files}.values())
+
+    @property
+    def running(self) -> bool:
+        return self.state in ("queued", "listing", "fetching")
+
+
+class Downloads:
+    """All downloads into one cache. `close` ends them; those that were running go on with the next start."""
+
+    def __init__(
+        self,
+        cache: Path,
+        state: Path | None = None,
+        *,
+        connect: Callable[[], Connection] = Connection,
+        clock: Clock | None = None,
+        room: Callable[[Path], int] | None = None,
+        at_once: int = AT_ONCE,
+    ) -> None:
+        """`cache` is a Hugging Face cache; `state` the file that remembers what is under way, None for nothing.
+        `room` says how many bytes are free where a folder is. Nothing starts before `start`, `add` or `resume`."""
+        self.cache = cache
+        self._state = state
+        self._connect = connect
+        self._clock = clock or Clock()
+        self._room = room or room_at
+        self._jobs: dict[str, _Job] = {}
+        self._changed = threading.Condition()
+        self._closing = False
+        self._at_once = at_once
+        self._threads: list[threading.Thread] = []
+        self._chance = random.Random()
+        self._remember()
+
+    # ------------------------------------------------------------ what people do
+
+    def start(self) -> None:
+        """Go on with what was running when the last one ended."""
+        with self._changed:
+            self._work()
+
+    def add(self, repo: str, revision: str = "main") -> str:
+        """Queue a model; returns the download's id. One that is there already under this name goes on instead."""
+        with self._changed:
+            for job in self._jobs.values():
+                if (job.repo, job.revision) == (repo, revision) and not job.remove:
+                    self._run(job)
+                    return job.id
+            job = self._new(repo, revision)
+            self._run(job)
+            return job.id
+
+    def pause(self, id: str) -> None:
+        """Stop it now and keep what came."""
+        with self._changed:
+            job = self._jobs[id]
+            if job.running:
+                self._end(job, "paused")
+
+    def resume(self, id: str) -> None:
+        """Go on, with the token and the network of now. A download that ended well is left alone."""
+        with self._changed:
+            job = self._jobs[id]
+            if job.state in ("paused", "failed"):
+                self._run(job)
+
+    def discard(self, id: str) -> None:
+        """Stop it, take it off the list and free what it takes on the disk, but for contents that a model uses."""
+        with self._changed:
+            job = self._jobs[id]
+            job.remove = True
+            self._end(job, "removing")
+            if not job.busy:
+                self._clear(job)
+
+    def forget(self, id: str) -> None:
+        """Take one that ended off the list. What came of it stays on the disk."""
+        with self._changed:
+            if not self._jobs[id].running and self._jobs[id].busy == 0:
+                del self._jobs[id]
+                self._save()
+
+    def all(self) -> tuple[Download, ...]:
+        """Every download as it is at this moment, in the order they were asked for."""
+        with self._changed:
+            return tuple(self._seen(job) for job in self._jobs.values())
+
+    def wait(self, id: str, seconds: float | None = None) -> Download | None:
+        """Wait until it ended, or so long; how it is then, or None where it was discarded."""
+        with self._changed:
+            self._changed.wait_for(lambda: id not in self._jobs or self._ended(self._jobs[id]), seconds)
+            return self._seen(self._jobs[id]) if id in self._jobs else None
+
+    def close(self, seconds: float = 2.0) -> None:
+        """End everything and keep it; the next one with the same `state` goes on. Waits so long for threads to end."""
+        with self._changed:
+            self._save()
+            self._closing = True
+            for job in self._jobs.values():
+                job.stop.ask()
+            self._changed.notify_all()
+        for thread in self._threads:
+            thread.join(seconds)
+
+    def __enter__(self) -> Downloads:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # ------------------------------------------------------------ states; called with the lock held
+
+    def _new(self, repo: str, revision: str) -> _Job:
+        id = f"{repo}@{revision}"
+        job = self._jobs[id] = _Job(id, repo, revision, snapshot.repo_folder(self.cache, repo), "paused")
+        return job
+
+    def _run(self, job: _Job) -> None:
+        if job.running and not job.stop.asked:
+            return
+        if job.state == "done" or (job.error is not None and job.error.code in ASK_AGAIN):
+            job.listing = None
+        job.state, job.error, job.page, job.stop = "queued", None, "", Stop()
+        job.pace.rest(self._clock.now())
+        self._save()
+        self._work()
+        self._changed.notify_all()
+
+    def _end(self, job: _Job, state: DownloadState, error: ErrorReport | None = None, page: str = "") -> None:
+        job.state, job.error, job.page = state, error, page
+        job.left.clear()
+        job.stop.ask()
+        job.waits.clear()
+        self._save()
+        self._changed.notify_all()
+
+    def _ended(self, job: _Job) -> bool:
+        return not job.running and job.busy == 0
+
+    def _work(self) -> None:
+        while len(self._threads) < self._at_once and not self._closing:
+            thread = threading.Thread(target=self._loop, name=f"download {len(self._threads) + 1}", daemon=True)
+            self._threads.append(thread)
+            thread.start()
+
+    def _seen(self, job: _Job) -> Download:
+        now = self._clock.now()
+        state, rate, retry_in, error = job.state, 0.0, None, job.error
+        if state == "fetching":
+            rate = job.pace.rate(now)
+            if job.waits and len(job.waits) >= job.busy:
+                until, error = min(job.waits.values(), key=lambda wait: wait[0])
+                state, retry_in, rate = "waiting", max(0.0, until - now), 0.0
+            elif job.checking and job.checking >= job.busy - len(job.waits):
+                state = "checking"
+            elif job.pace.stalled(now):
+                state, rate = "stalled", 0.0
+        have, total = min(sum(job.have.values()), job.total), job.total
+        return Download(
+            *(job.id, job.repo, job.revision, state, job.commit, have, total, rate),
+            seconds_left=(total - have) / rate if rate > 0 else None,
+            retry_in=retry_in,
+            files=tuple(DownloadFile(file.path, file.size, job.have.get(file.etag, 0)) for file in job.files),
+            error=error,
+            page=job.page,
+            folder=str(job.folder / "snapshots" / job.commit) if job.state == "done" else "",
+        )
+
+    def _save(self) -> None:
+        if self._state is None or self._closing:
+            return
+        kept = [
+            {"repo": job.repo, "revision": job.revision, "commit": job.commit, "running": job.running}
+            for job in self._jobs.values()
+            if job.state != "done" and not job.remove
+        ]
+        try:
+            write_whole(self._state, {"format": FORMAT, "downloads": kept})
+        except OSError:
+            return  # what came is in the cache all the same, and is found there
+
+    def _remember(self) -> None:
+        """What the state file says was under way, and what lies half-made in the cache without it: that waits."""
+        if self._state is not None:
+            for entry in _read_state(self._state):
+                job = self._new(entry["repo"], entry["revision"])
+                self._take(job, snapshot.read_listing(job.folder, entry["commit"]))
+                job.state = "queued" if entry["running"] else "paused"
+        known = {job.repo for job in self._jobs.values()}
+        for folder in snapshot.repos(self.cache) if self._state is not None else ():
+            repo, commit = snapshot.repo_of(folder), next(iter(snapshot.commits(folder)), None)
+            if repo in known or repo is None or commit is None or not snapshot.parts(folder):
+                continue
+            if (found := snapshot.read_listing(folder, commit)) is not None:
+                job = self._new(repo, "main")
+                job.state = "paused"
+                self._take(job, found)
+
+    def _take(self, job: _Job, found: Listing | None) -> None:
+        if found is None:
+            return
+        job.listing, job.commit, job.files = found, found.commit, found.wanted
+        job.have = {
+            file.etag: file.size
+            if snapshot.in_place(job.folder, found.commit, file)
+            else held(file, job.folder / "blobs")
+            for file in found.wanted
+        }
+
+    # ------------------------------------------------------------ the threads
+
+    def _loop(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._closing or self._next() is not None)
+                if self._closing:
+                    return
+                found = self._next()
+                assert found is not None
+                job, file = found
+                job.busy += 1
+                stop = job.stop
+                if file is None:
+                    job.state = "listing"
+                else:
+                    job.left.remove(file)
+            try:
+                self._prepare(job, stop) if file is None else self._bring(job, file, stop)
+            except Stopped:
+                pass
+            except HubError as error:
+                self._fail(job, stop, error.keeping(error.report.kept or KEPT).report, error.page)
+            except Exception as error:
+                self._fail(job, stop, report_of(error))
+            with self._changed:
+                job.busy -= 1
+                self._settle(job, stop)
+
+    def _next(self) -> tuple[_Job, RemoteFile | None] | None:
+        """What a free thread does: list the files of the first that waits for it, or the first file that is left."""
+        for job in self._jobs.values():
+            if job.state == "queued" and job.busy == 0:
+                return job, None
+            if job.state == "fetching" and job.left and not job.stop.asked:
+                return job, job.left[0]
+        return None
+
+    def _settle(self, job: _Job, stop: Stop) -> None:
+        """A thread has left the job: see whether that was the last of it."""
+        if job.busy:
+            return
+        connection, job.connection = job.connection, None
+        if job.state == "fetching" and not job.left and not stop.asked and not self._closing:
+            assert job.listing is not None
+            try:
+                snapshot.publish(job.folder, job.listing, job.revision)
+                self._end(job, "done")
+            except OSError as error:
+                self._end(job, "failed", failures.on_disk(error, str(self.cache)).keeping(KEPT).report)
+        elif job.remove:
+            self._clear(job)
+        elif job.state == "fetching" and job.left:
+            job.connection, connection = connection, None
+        if connection is not None:
+            connection.close()
+        self._changed.notify_all()
+
+    def _fail(self, job: _Job, stop: Stop, error: ErrorReport, page: str = "") -> None:
+        with self._changed:
+            if job.stop is stop and job.running:
+                self._end(job, "failed", error, page)
+
+    def _clear(self, job: _Job) -> None:
+        del self._jobs[job.id]
+        remove_unfinished(job.folder, job.commit)
+        self._save()
+        self._changed.notify_all()
+
+    def _prepare(self, job: _Job, stop: Stop) -> None:
+        """Find out what there is to fetch, and whether there is room for it."""
+        connection = self._connect()
+        with self._changed:
+            job.connection = connection
+        found = job.listing or self._retry(
+            job, stop, lambda: listing(connection, job.repo, job.revision), lambda: False
+        )
+        try:
+            snapshot.write_listing(job.folder, found)
+        except OSError as error:
+            raise failures.on_disk(error, str(self.cache)) from error
+        with self._changed:
+            if stop.asked:
+                raise Stopped
+            self._take(job, found)
+            needed = sum(other.total - sum(other.have.values()) for other in self._jobs.values() if other.running)
+            try:
+                free = self._room(self.cache)
+            except OSError as error:
+                raise failures.on_disk(error, str(self.cache)) from error
+            if needed + RESERVE > free and sum(job.have.values()) < job.total:
+                raise failures.disk_full(str(self.cache), needed=needed, free=max(0, free - RESERVE))
+            # Each content once, under whichever of its names; nothing that the commit has already.
+            todo = {file.etag: file for file in job.files if not snapshot.in_place(job.folder, job.commit, file)}
+            job.left = deque(file for file in job.files if todo.get(file.etag) is file)
+            job.state = "fetching"
+            job.pace.rest(self._clock.now())
+            self._save()
+            self._changed.notify_all()
+
+    def _bring(self, job: _Job, file: RemoteFile, stop: Stop) -> None:
+        """One file, however often it takes."""
+        connection = job.connection
+        assert connection is not None
+        came = [0]
+        damaged = 0
+
+        def moved(count: int) -> None:
+            now = self._clock.now()
+            with self._changed:
+                job.have[file.etag] = max(0, job.have.get(file.etag, 0) + count)
+            if count > 0:
+                came[0] += count
+                job.pace.add(count, now)
+
+        @contextmanager
+        def checks() -> Iterator[Callable[[str], None]]:
+            is_checking = False
+
+            def phase(name: str) -> None:
+                nonlocal is_checking
+                with self._changed:
+                    job.checking += (name == "checking") - is_checking
+                is_checking = name == "checking"
+
+            try:
+                yield phase
+            finally:
+                phase("")
+
+        def once() -> None:
+            nonlocal damaged
+            with checks() as phase:
+                try:
+                    fetch(
+                        *(connection, job.repo, job.commit, file, job.folder / "blobs", stop),
+                        moved=moved,
+                        phase=phase,
+                        room=self._room,
+                    )
+                except HubError as error:
+                    damaged += error.report.code == "damaged"
+                    error.passing = error.passing and damaged < DAMAGED
+                    raise
+
+        def progress() -> bool:
+            some, came[0] = came[0] > 0, 0
+            return some
+
+        self._retry(job, stop, once, progress)
+        with self._changed:
+            job.have[file.etag] = file.size
+
+    def _retry(self, job: _Job, stop: Stop, attempt: Callable[[], T], progress: Callable[[], bool]) -> T:
+        """Try until it succeeds, it is stopped, or there is no sense in it. Raises Stopped, HubError."""
+        me, wait, patience = threading.get_ident(), FIRST_WAIT, self._clock.now() + PATIENCE
+        while True:
+            try:
+                if stop.asked:
+                    raise Stopped
+                return attempt()
+            except HubError as error:
+                now = self._clock.now()
+                if progress():
+                    wait, patience = FIRST_WAIT, now + PATIENCE
+                if not error.passing or now >= patience:
+                    raise
+                pause = max(wait * self._chance.uniform(0.75, 1.25), error.wait or 0.0)
+                patience += error.wait or 0.0
+                wait = min(wait * 2, LONGEST_WAIT)
+                with self._changed:
+                    if not stop.asked:
+                        job.waits[me] = now + pause, error.report
+            if self._clock.wait(pause, stop):
+                raise Stopped
+            with self._changed:
+                job.waits.pop(me, None)
+
+
+def room_at(folder: Path) -> int:
+    """Bytes that are free on the disk where a folder is or will be. Raises OSError where that disk is not there."""
+    while not folder.exists() and folder != folder.parent:
+        folder = folder.parent
+    return shutil.disk_usage(folder).free
+
+
+def remove_unfinished(folder: Path, commit: str = "") -> int:
+    """Take away what a download of `commit` left in a repo's folder: parts, contents that no commit uses, and all of it
+    where there is no commit. Returns the bytes that were freed; what cannot be removed stays."""
+    begun = folder / "snapshots" / commit
+    if commit and begun.is_dir() and not snapshot.standing(begun).complete:
+        shutil.rmtree(begun, ignore_errors=True)
+    used = {path.resolve() for path in folder.glob("snapshots/*/**/*") if path.is_symlink()}
+    freed = 0
+    for blob in folder.glob("blobs/*"):
+        if blob.resolve() not in used:
+            size = blob.stat().st_size
+            blob.unlink(missing_ok=True)
+            freed += size
+    whole = {path.name for path in folder.glob("snapshots/*")}
+    for tree in folder.glob("trees/*.json"):
+        if tree.stem not in whole:
+            tree.unlink(missing_ok=True)
+    if not whole:
+        shutil.rmtree(folder, ignore_errors=True)
+        shutil.rmtree(folder.parent / ".locks" / folder.name, ignore_errors=True)
+    return freed
+
+
+def _read_state(file: Path) -> list[dict[str, Any]]:
+    """The entries of a state file that make sense; none where there is no file, or it is of another version."""
+    try:
+        content = json.loads(file.read_text(encoding="utf-8"))
+        entries = content["downloads"] if content["format"] == FORMAT else []
+        return [
+            entry
+            for entry in entries
+            if re.fullmatch(r"[\w.-]+/[\w.-]+", entry["repo"])
+            and isinstance(entry["revision"], str)
+            and isinstance(entry["commit"], str)
+            and isinstance(entry["running"], bool)
+        ]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return []
