@@ -70,6 +70,7 @@ MENUS: dict[str, tuple[Entry | None, ...]] = {
     mark("View"): (
         Entry("sidebar", mark("Sidebar"), ("Meta+Ctrl+S",), checkable=True),
         Entry("inspector", mark("Inspector"), ("Ctrl+Alt+I",), checkable=True),
+        Entry("tint_drafts", mark("Tint Accepted Drafts"), checkable=True),
         Entry("find_chat", mark("Search Chats"), ("Ctrl+K",)),
         SEPARATOR,
         Entry("larger", mark("Larger Text"), ("Ctrl++", "Ctrl+=")),

@@ -101,6 +101,7 @@ class _Reply:
     give_up_at: float = math.inf
     text: list[str] = field(default_factory=list)
     tokens: list[int] = field(default_factory=list)
+    lengths: list[int] = field(default_factory=list)
     rounds: list[RoundStats] = field(default_factory=list)
     snapshot: Snapshot | None = None
 
@@ -119,6 +120,7 @@ class Bridge(QObject):
     started = Signal(object)  # Started
     prefill = Signal(object)  # PrefillProgress, the latest of a tick
     tokens = Signal(int, object)  # request id, the ids of all the tokens of a tick; before their text
+    lengths = Signal(int, object)  # request id, how many characters each of these tokens adds
     text = Signal(int, str)  # request id, all the text of a tick
     rounds = Signal(int, object, object)  # request id, list[RoundStats] of a tick, the latest Snapshot
     finished = Signal(object)  # Finished
@@ -385,9 +387,10 @@ class Bridge(QObject):
                 self.started.emit(event)
             case PrefillProgress():
                 self.prefill.emit(event)
-            case TextDelta(text=text, ids=ids):
+            case TextDelta(text=text, ids=ids, lengths=lengths):
                 reply.text.append(text)
                 reply.tokens += ids
+                reply.lengths += lengths
                 self._write(reply)
             case RoundDone(stats=stats, snapshot=snapshot):
                 reply.rounds.append(stats)
@@ -414,11 +417,14 @@ class Bridge(QObject):
         reply = self._replies[id]
         text, reply.text = "".join(reply.text), []
         tokens, reply.tokens = reply.tokens, []
+        lengths, reply.lengths = reply.lengths, []
         rounds, reply.rounds = reply.rounds, []
         if rounds and reply.snapshot is not None:
             self.rounds.emit(id, rounds, reply.snapshot)
         if tokens:
             self.tokens.emit(id, tokens)
+        if lengths:
+            self.lengths.emit(id, lengths)
         if text:
             self.text.emit(id, text)
 

@@ -13,6 +13,7 @@ from PySide6.QtCore import QObject, Signal
 from app.bridge import Bridge, State
 from app.chats.chat import Answer, Chat, Outcome, Turn, new_id
 from app.chats.continuation import Begun, sampling_of
+from app.chats.drafted import DraftedText
 from app.chats.thinking import ThoughtClock
 from app.model import ModelInUse
 from app.shelf import Shelf
@@ -56,6 +57,7 @@ class Writing:
     seen: bool = False
     """Its answer has text, so it has taken over from the one before it."""
     clock: ThoughtClock = field(default_factory=lambda: ThoughtClock(False))
+    drafted: DraftedText = field(default_factory=DraftedText)
 
 
 class Replies(QObject):
@@ -82,6 +84,7 @@ class Replies(QObject):
         bridge.prefill.connect(self._on_prefill)
         bridge.tokens.connect(self._on_tokens)
         bridge.text.connect(self._on_text)
+        bridge.lengths.connect(self._on_lengths)
         bridge.rounds.connect(self._on_rounds)
         bridge.finished.connect(self._on_finished)
         bridge.failed.connect(self._on_failed)
@@ -230,6 +233,7 @@ class Replies(QObject):
             answer.opened_thinking = event.opened_thinking
         begun = writing.begun.text if writing.begun is not None else ""
         writing.clock = ThoughtClock(answer.opened_thinking, begun, answer.thought_seconds if begun else None)
+        writing.drafted = DraftedText(len(begun), answer.drafted)
         self._shelf.store.end(writing.chat, answer)
         self._model.speed.begin(event.decision, writing.chat.id, event.id)
         self.changed.emit()
@@ -264,9 +268,14 @@ class Replies(QObject):
         if first and len(turn.answers) > 1:  # it is one of several versions now, and may have taken over
             self.turns_changed.emit(writing.chat)
 
+    def _on_lengths(self, id: int, lengths: list[int]) -> None:
+        if writing := self._writing.get(id):
+            writing.drafted.add_lengths(lengths)
+
     def _on_rounds(self, id: int, rounds: list[RoundStats], snapshot: Snapshot) -> None:
         self._model.speed.add(rounds, snapshot, id)
         if writing := self._writing.get(id):
+            writing.drafted.add_rounds(rounds)
             writing.snapshot = snapshot
             if writing.prefill is not None:
                 writing.chat.used_tokens = writing.prefill.total + snapshot.tokens
@@ -298,6 +307,7 @@ class Replies(QObject):
         chat.writing.remove(answer)
         writing.clock.stop()
         answer.thought_seconds = writing.clock.seconds
+        answer.drafted = tuple(writing.drafted.spans)
         begun = writing.begun
         if begun is not None and reply is not None:
             reply = replace(begun.joined(reply), opened_thinking=answer.opened_thinking)

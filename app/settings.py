@@ -144,6 +144,14 @@ class Settings:
         ),
         1.0,
     )
+    tint_drafts: bool = declared(
+        Switch(
+            page=mark("Chat"),
+            label=mark("Tint what came from accepted drafts"),
+            hint=mark("In replies that have ended: words that were guessed ahead and that the model agreed with."),
+        ),
+        False,
+    )
     notify: bool = declared(
         Switch(
             page=mark("General"),

@@ -122,8 +122,8 @@ class TextOutput:
     them it has to happen in `scan`, since the text decides how many tokens are kept.
     """
 
-    def __init__(self, decoder: StreamDecoder, stop: Sequence[str], show: Callable[[str, int], None]) -> None:
-        """`show(text, tokens)` gets each piece of new text and the number of tokens it came from."""
+    def __init__(self, decoder: StreamDecoder, stop: Sequence[str], show: Callable[[str, Sequence[int]], None]) -> None:
+        """`show(text, lengths)` gets each piece of new text, and the characters that each of its tokens added."""
         self._decoder = decoder
         self._stop = StopStrings(stop) if stop else None
         self._show = show
@@ -169,10 +169,11 @@ class TextOutput:
         text = "".join(self._unshown)
         decoded = len(self.tokens) - len(self._undecoded)
         tokens = decoded - self.shown_tokens
+        lengths = [len(piece) for piece in self._unshown[:tokens]]  # what was held back follows them
         self._unshown, self.shown_tokens = [], decoded
         self.text += text
         if text or tokens:
-            self._show(text, tokens)
+            self._show(text, lengths)
 
 
 class ReplyWriter:
@@ -314,9 +315,10 @@ class ReplyWriter:
     def prompt_tokens(self) -> int:
         return len(self._prompt.tokens)
 
-    def _show(self, text: str, tokens: int) -> None:
-        shown = self._output.shown_tokens
-        self._emit(TextDelta(self._id, text, tokens, tuple(self._output.tokens[shown - tokens : shown])))
+    def _show(self, text: str, lengths: Sequence[int]) -> None:
+        shown, tokens = self._output.shown_tokens, len(lengths)
+        ids = tuple(self._output.tokens[shown - tokens : shown])
+        self._emit(TextDelta(self._id, text, tokens, ids, tuple(lengths)))
 
     def _count(self, stats: RoundStats) -> None:
         self._by_depth += [0] * (stats.drafted + 1 - len(self._by_depth))

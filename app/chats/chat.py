@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 from uuid import uuid4
 
+from app.chats.drafted import Span
 from app.chats.files import TextFile, with_files
 from app.words import mark, tr
 from engine.types import ErrorReport, Message, Reply, SamplingChoice, UsedSampling
@@ -44,7 +45,8 @@ class Answer:
     `reply` holds what was measured, once it ended; `speed_up` is its speed over plain, where both were measured;
     `model` is the path of the model that wrote it. `opened_thinking`: its text begins inside a thought, without a tag.
     `sampling`, `max_tokens`, `thinking` (None: as its template would have it) and `seed` are what it was written with,
-    `tokens` the ids that were generated, `thought_seconds` how long it took to think before it answered.
+    `tokens` the ids that were generated, `thought_seconds` how long it took to think before it answered, `drafted`
+    the characters that came from accepted drafts.
     An `implied` one was never written: it stands where a damaged chat has lost something.
     """
 
@@ -61,6 +63,7 @@ class Answer:
     seed: int | None = None
     tokens: tuple[int, ...] = ()
     thought_seconds: float | None = None
+    drafted: tuple[Span, ...] = ()
     id: int = field(default_factory=new_id)
     chosen: int = field(default_factory=new_id)
     """When it was chosen last, on the clock of `new_id`."""

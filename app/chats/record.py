@@ -15,6 +15,7 @@ from functools import cache
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from app.chats.chat import Answer, Chat, Draft, Turn
+from app.chats.drafted import spans_data, spans_of
 from app.chats.files import files_data, files_of
 from engine.types import ErrorReport, Reply, SamplingChoice, UsedSampling
 
@@ -101,6 +102,7 @@ def details_of(answer: Answer) -> dict[str, Any]:
         "seed": answer.seed,
         "speed_up": answer.speed_up,
         "thought_seconds": answer.thought_seconds,
+        "drafted": spans_data(answer.drafted) or None,
         "reply": reply,
         "error": None if answer.error is None else asdict(answer.error),
     }
@@ -178,6 +180,7 @@ def answer_of(record: Record) -> Answer:
         seed=rebuilt(int | None, details.get("seed")),  # type: ignore[arg-type]
         speed_up=rebuilt(float | None, details.get("speed_up")),  # type: ignore[arg-type]
         thought_seconds=rebuilt(float | None, details.get("thought_seconds")),  # type: ignore[arg-type]
+        drafted=spans_of(details.get("drafted")),
         error=_rebuilt_or_none(ErrorReport, details.get("error")),
         tokens=record.tokens,
         id=record.id,

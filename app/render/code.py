@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from math import ceil
 
 from PySide6.QtCore import QRectF, Qt
@@ -28,9 +29,11 @@ from PySide6.QtWidgets import (
 )
 
 from app import theme
+from app.chats.drafted import Span, within
 from app.render.buttons import CopyButton, QuietButton
 from app.render.highlight import Highlighter
 from app.render.page_text import BETWEEN_WORDS, PageText
+from app.render.tint import in_document, paint_tint, shown_spans
 from app.words import tr
 
 HEADER_HEIGHT = 36
@@ -63,6 +66,7 @@ class CodeText(PageText, QTextEdit):
         option.setWrapMode(QTextOption.WrapMode.NoWrap)
         self.document().setDefaultTextOption(option)
         self.highlighter = Highlighter(self.document())
+        self._tinted: list[Span] = []
         self.document().documentLayout().documentSizeChanged.connect(self._fit)
         self.horizontalScrollBar().rangeChanged.connect(self._fit)
         self.setFixedHeight(1)  # until the text is laid out
@@ -76,6 +80,19 @@ class CodeText(PageText, QTextEdit):
         cursor.insertText(text, self._characters)
         if first:  # the editor's own cursor has gone along to the end, and would have it in sight
             self.moveCursor(QTextCursor.MoveOperation.Start)
+
+    def tint(self, spans: Sequence[Span]) -> None:
+        """Tint the characters between these places; none takes the tint away."""
+        cursor = QTextCursor(self.document())
+        cursor.select(QTextCursor.SelectionType.Document)
+        self._tinted = in_document(cursor.selectedText(), spans, cursor)
+        self.viewport().update()
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        painter = QPainter(self.viewport())
+        paint_tint(self, painter, self._tinted, event.rect())
+        painter.end()
+        super().paintEvent(event)
 
     def selected_markdown(self) -> str:
         """The lines that are selected as a fenced block."""
@@ -191,6 +208,11 @@ class CodeCard(QFrame):
         self._closed = closed
         if self.lower_copy_button is None and code.count("\n") >= LONG_LINES:
             self._add_lower_copy_button()
+
+    def tint(self, source: str, spans: Sequence[Span]) -> None:
+        """Tint the characters that these spans of the block's source, fences included, are shown as."""
+        begins = source.find("\n") + 1
+        self.text.tint(shown_spans(source[begins:], self._code, within(spans, begins, len(source))))
 
     def end(self) -> QRectF:
         """Where the code ends, in this widget's coordinates."""

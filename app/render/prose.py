@@ -21,6 +21,7 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QSizePolicy, QTextBrowser, QWidget
 
 from app import theme
+from app.chats.drafted import Span, within
 from app.render import maths
 from app.render.buttons import CopyButton
 from app.render.excerpt import excerpt
@@ -29,6 +30,7 @@ from app.render.inline import CODE_PADDING, INLINE_CODE, LINE_BREAK
 from app.render.links import may_open
 from app.render.page_text import PageText
 from app.render.tables import BELOW_TABLE
+from app.render.tint import in_document, paint_tint, shown_spans
 from app.render.typeset import (
     PREFORMATTED,
     PREFORMATTED_PADDING,
@@ -61,6 +63,8 @@ class ProseView(PageText, QTextBrowser):
         self._blocks: list[str] = []
         self._places: list[Place] = []
         self._references: References = {}
+        self._drafted: Sequence[Span] = ()
+        self._tinted: list[Span] = []
         self._first_waiting: int | None = None  # the first block with a formula that is being typeset
         self._code_positions: list[int] = []  # of code inside lists and quotes, each with a Copy button over it
         self.copy_buttons: list[CopyButton] = []
@@ -84,6 +88,26 @@ class ProseView(PageText, QTextBrowser):
         if references and any("[" in block for block in self._blocks):
             self._references = references
             self._set_from(0, self._blocks)
+
+    def tint(self, spans: Sequence[Span]) -> None:
+        """Tint the characters that these spans of the blocks' source are shown as; none takes the tint away."""
+        self._drafted = spans
+        self._place_tint()
+        self.viewport().update()
+
+    def _place_tint(self) -> None:
+        """Find what is tinted in the text as it is set now."""
+        self._tinted = []
+        at = 0
+        for number, source in enumerate(self._blocks if self._drafted else ()):
+            here, at = within(self._drafted, at, at + len(source)), at + len(source)
+            if here:
+                cursor = QTextCursor(self.document())
+                cursor.setPosition(self._places[number].position)
+                cursor.setPosition(self._places[number + 1].position, QTextCursor.MoveMode.KeepAnchor)
+                shown = cursor.selectedText()
+                shown = cursor.selectedText()
+                self._tinted += in_document(shown, shown_spans(source, shown, here), cursor)
 
     def restyle(self) -> None:
         """Take the colours and the text size of the current theme."""
@@ -117,6 +141,7 @@ class ProseView(PageText, QTextBrowser):
         self._blocks = blocks
         self._wait_from(waiting)
         self._find_code(self._places[index].position)
+        self._place_tint()
         self._select(*selected)
 
     def _wait_from(self, index: int | None) -> None:
@@ -237,6 +262,7 @@ class ProseView(PageText, QTextBrowser):
         now = theme.current()
         for block, box in self._visible(event.rect().top(), event.rect().bottom()):
             self._paint_behind(painter, block, box, now)
+        paint_tint(self, painter, self._tinted, event.rect())
         painter.end()
         super().paintEvent(event)
 

@@ -175,6 +175,7 @@ class ChatView(QWidget):
         session.replies.speed_changed.connect(self._refresh_meter)
         session.model.room_changed.connect(self._refresh_meter)
         session.weighing.changed.connect(self._refresh_meter)
+        session.settings.listen(self._on_setting)
         session.message_wanted.connect(self._on_message_wanted)
         session.removed.connect(self._offer_undo)
         session.notice.connect(self.show_notice)
@@ -343,6 +344,7 @@ class ChatView(QWidget):
         """Show how the answer ended. A later attempt that failed without a word is told beneath it."""
         view.thought_seconds = answer.thought_seconds
         view.finish(answer.reply, answer.speed_up)
+        self._tint(view, answer)
         latest = turn.latest or answer
         told = answer if latest.text else latest
         if told.outcome == "failed":
@@ -369,6 +371,17 @@ class ChatView(QWidget):
             self._session.continue_reply()
         else:
             self.regenerate()
+
+    def _tint(self, view: ReplyView, answer: Answer) -> None:
+        """Tint what came from accepted drafts, where that is wished for."""
+        if answer.ended:
+            view.tint(answer.text, answer.drafted if self._session.settings.tint_drafts else ())
+
+    def _on_setting(self, name: str) -> None:
+        if name == "tint_drafts":
+            for shown in self._shown:
+                if shown.reply is not None and shown.answer is not None:
+                    self._tint(shown.reply, shown.answer)
 
     def _shows(self, chat: Chat) -> bool:
         return chat is self._session.current

@@ -21,6 +21,7 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QTextEdit, QVBoxLayout, QWidget
 
 from app import theme
+from app.chats.drafted import Span, within
 from app.chats.files import TextFile
 from app.render.buttons import QuietButton
 from app.render.code import CodeCard
@@ -276,6 +277,8 @@ class ReplyView(_Turn):
         self.setMinimumWidth(1)  # what stands in it adapts, and must not keep the window wide
         self._empty = True
         self._reader = ReplyReader()
+        self._opened_thinking = False
+        self._tint_later: tuple[str, Sequence[Span]] | None = None
         self.thought_seconds: float | None = None
         """How long the thinking took, once that is over; for whoever keeps the reply to say, before the text or the end
         that says it is over."""
@@ -316,6 +319,7 @@ class ReplyView(_Turn):
     def begin(self, opened_thinking: bool = False) -> None:
         """Nothing has come yet. `opened_thinking`: the text will begin inside a thought, without a tag."""
         self._reader = ReplyReader(opened_thinking)
+        self._opened_thinking = opened_thinking
 
     def append(self, text: str) -> None:
         """The next piece of the reply."""
@@ -416,6 +420,23 @@ class ReplyView(_Turn):
                 pieces = (part.text[at : at + CHUNK] for at in range(0, len(part.text), CHUNK))
                 self._answers += [Part("text", piece) for piece in pieces]
 
+    def tint(self, text: str, spans: Sequence[Span]) -> None:
+        """Tint what these spans of the reply as it was written are shown as; none takes the tint away.
+
+        What is still to be drawn is tinted as soon as it is.
+        """
+        if self.waits and spans:
+            self._tint_later = (text, spans)
+            return
+        self._tint_later = None
+        at, shown = 0, _without_thought(text, self._opened_thinking, spans)
+        for segment, view in zip(self._growing.segments, self._views, strict=False):
+            here, at = within(shown, at, at + len(segment.source)), at + len(segment.source)
+            if isinstance(view, ProseView):
+                view.tint(here)
+            elif isinstance(view, CodeCard):
+                view.tint(segment.source, here)
+
     def texts(self) -> list[PageText | Thought]:
         """What can be selected and searched, in the order of reading; a folded thought stands for its text."""
         found: list[PageText | Thought] = []
@@ -477,6 +498,8 @@ class ReplyView(_Turn):
             self._interval = int(min(max(4 * took, FASTEST_MS), SLOWEST_MS))
             if took >= budget_ms:
                 break
+        if self._tint_later is not None and not self.waits:
+            self.tint(*self._tint_later)
         self._placing.start(0)
 
     def _tick(self) -> None:
@@ -587,6 +610,20 @@ class ReplyView(_Turn):
 
     def leaveEvent(self, event: QEvent) -> None:
         self.footer.reveal(False)
+
+
+def _without_thought(text: str, opened_thinking: bool, spans: Sequence[Span]) -> list[Span]:
+    """Spans of a reply as it was written, counted in what is left of it without its thought."""
+    reader = ReplyReader(opened_thinking)
+    found: list[Span] = []
+    place = left = 0
+    for part in [*reader.feed(text), *reader.finish()] if spans else ():
+        begin = text.find(part.text, place)
+        place = begin + len(part.text)
+        if part.kind != "thought":
+            found += [(left + start, left + end) for start, end in within(spans, begin, place)]
+            left += len(part.text)
+    return found
 
 
 class _StreamCursor(QWidget):

@@ -78,6 +78,7 @@ def _name(model: str) -> str:
 def as_json(answer: Answer) -> str:
     """All of it for a machine, with the receipt of the decision in its published form."""
     data = details_of(answer)
+    data.pop("drafted", None)  # places in the text, which is not part of it
     if answer.reply is not None:
         data["receipt"] = answer.reply.decision.receipt.to_json()
         data["reply"].pop("decision", None)

@@ -121,6 +121,7 @@ class Window(QMainWindow):
             "find_previous": chat.find.go_back,
             "sidebar": lambda: self.show_sidebar(not self.sidebar.isVisibleTo(self)),
             "inspector": lambda: self.show_inspector(not self.inspector.isVisibleTo(self)),
+            "tint_drafts": lambda: self._settings.set("tint_drafts", not self._settings.tint_drafts),
             "find_chat": self.find_chat,
             "larger": lambda: self._step_text(1),
             "smaller": lambda: self._step_text(-1),
@@ -163,7 +164,7 @@ class Window(QMainWindow):
             *(session.turns_changed, session.undo_changed),
         ):
             changed.connect(self._refresh_actions)
-        self._settings.listen(lambda name: self._refresh_actions() if name == "appearance" else None)
+        self._settings.listen(lambda name: self._refresh_actions() if name in ("appearance", "tint_drafts") else None)
 
     # ------------------------------------------------------------ what the menus do
 
@@ -291,6 +292,7 @@ class Window(QMainWindow):
         actions["export_rounds"].setEnabled(session.model.speed.has_rounds)
         actions["undo_delete"].setEnabled(session.can_undo)
         actions["copy_reply"].setEnabled(any(turn.shown and turn.shown.text for turn in turns))
+        actions["tint_drafts"].setChecked(self._settings.tint_drafts)
         actions["sidebar"].setChecked(self.sidebar.isVisibleTo(self))
         actions["inspector"].setChecked(self.inspector.isVisibleTo(self))
         for appearance in theme.APPEARANCES:

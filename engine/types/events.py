@@ -85,12 +85,13 @@ class PrefillProgress:
 @dataclass(frozen=True)
 class TextDelta:
     """New text of a reply. `tokens` is how many generated tokens it came from (0 when only held text is freed), `ids`
-    are those tokens."""
+    are those tokens, and `lengths` how many characters of the text each of them added."""
 
     id: int
     text: str
     tokens: int
     ids: tuple[int, ...] = ()
+    lengths: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -220,9 +220,10 @@ class ScriptedWorker:
         before: int = 0,
         batch: int = 1,
         ids: tuple[int, ...] = (),
+        lengths: tuple[int, ...] = (),
     ) -> Snapshot:
         """`rounds` rounds of `tokens_per_round` tokens, `ms` each, that wrote `text` in all, after `before` others;
-        `batch` replies took part in them."""
+        `batch` replies took part in them. `lengths` are the characters of each token."""
         mtp = tokens_per_round > 1
         snapshot = Snapshot()
         for number in range(before + 1, before + rounds + 1):
@@ -252,7 +253,7 @@ class ScriptedWorker:
                 batch=batch,
             )
             self.say(RoundDone(self.last_id, stats, snapshot))
-        self.say(TextDelta(self.last_id, text, rounds * tokens_per_round, ids))
+        self.say(TextDelta(self.last_id, text, rounds * tokens_per_round, ids, lengths))
         return snapshot
 
     @staticmethod

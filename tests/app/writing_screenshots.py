@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from app.chats.files import TextFile
@@ -20,6 +21,16 @@ from pathlib import Path
 def words(folder: Path) -> Counter[str]:
     return Counter(word for file in folder.glob("*.txt") for word in file.read_text().lower().split())
 '''
+STANDS_OUT = """The file is small enough for **one pass**: lower-case it, keep letters and apostrophes, drop the small \
+words, and let `Counter` do the rest.
+
+```python
+words = re.findall(r"[a-z']+", open(path).read().lower())
+return Counter(w for w in words if w not in small).most_common(n)
+```
+
+1. *Harbour* leads by a wide margin
+2. It seldom stands alone, and in most places it comes with a ship that is late."""
 LETTERS = TextFile("letters-1931.txt", "Dear Ann, the harbour is frozen and no ship has come. " * 230)
 
 
@@ -70,3 +81,17 @@ def take_writing(studio: Studio) -> None:
     desk.room_line.action.click()
     studio.take("room-roll")
     desk.room_line.action.click()
+    session.new_chat()
+    session.send("What stands out?")
+    studio.worker.begin()
+    words = re.findall(r"\s*\S+", STANDS_OUT)
+    studio.worker.write(words[0], rounds=0, lengths=(len(words[0]),))
+    for number in range(1, len(words) - 1, 2):
+        pair = words[number : number + 2]
+        studio.worker.write("".join(pair), before=number // 2, lengths=tuple(map(len, pair)))
+    text = "".join(words[: 1 + 2 * ((len(words) - 1) // 2)])
+    studio.worker.finish(text, studio.worker.stats(len(words)))
+    studio.bridge.tick()
+    session.settings.set("tint_drafts", True)
+    studio.take("tinted")
+    session.settings.set("tint_drafts", False)

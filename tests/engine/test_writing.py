@@ -27,7 +27,7 @@ class LetterDecoder:
 
 def written(rounds: Sequence[str], stop: Sequence[str] = ()) -> tuple[TextOutput, list[tuple[str, int]], bool]:
     shown: list[tuple[str, int]] = []
-    output = TextOutput(LetterDecoder(), stop, lambda text, tokens: shown.append((text, tokens)))
+    output = TextOutput(LetterDecoder(), stop, lambda text, lengths: shown.append((text, len(lengths))))
     for letters in rounds:
         hit = output.scan([ord(letter) for letter in letters])
         output.hand_out()
@@ -59,13 +59,26 @@ def test_half_a_stop_string_is_text_when_the_reply_ends() -> None:
 
 def test_t02_what_was_held_is_shown_after_an_error_and_tokens_that_were_not_handed_out_stay_out() -> None:
     shown: list[tuple[str, int]] = []
-    output = TextOutput(LetterDecoder(), [], lambda text, tokens: shown.append((text, tokens)))
+    output = TextOutput(LetterDecoder(), [], lambda text, lengths: shown.append((text, len(lengths))))
     output.scan([ord("A"), ord("B")])
     output.hand_out()
     output.scan([ord("C")])
     output.finish()
     assert shown == [("A", 2), ("B", 0)]
     assert (output.text, output.shown_tokens) == ("AB", 2)
+
+
+@pytest.mark.parametrize("stop", [[], ["xy"]])
+def test_each_token_says_how_many_characters_it_added(stop: list[str]) -> None:
+    lengths: list[int] = []
+    output = TextOutput(LetterDecoder(), stop, lambda text, added: lengths.extend(added))
+    for letters in ("A", "BxC", "D"):
+        output.scan([ord(letter) for letter in letters])
+        output.hand_out()
+    output.finish()
+    assert output.text == "ABxCD"
+    assert len(lengths) == 5
+    assert 0 <= len(output.text) - sum(lengths) <= 2, "the end was held back, and belongs to no token"
 
 
 @given(
@@ -93,7 +106,7 @@ def test_st02_tokens_are_the_ids_that_were_generated_whatever_their_text(text: s
         def finish(self) -> str:
             return ""
 
-    output = TextOutput(WordDecoder(), (), lambda text, tokens: shown.append(tokens))
+    output = TextOutput(WordDecoder(), (), lambda text, lengths: shown.append(len(lengths)))
     for start in range(0, 20, 4):
         output.scan(range(start, start + 4))
         output.hand_out()
