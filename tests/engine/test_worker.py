@@ -751,7 +751,7 @@ def until(worker, kind):
                 return
     sys.exit("no " + kind.__name__)
 
-for number in range(40):
+for number in range(int(sys.argv[3])):
     worker = Worker()
     worker.start()
     if number % 10 == 0:
@@ -774,11 +774,10 @@ if sys.argv[2] == "leave running":
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("ending", ["stopped", "leave running"])
-def test_w02_forty_starts_and_stops_end_in_a_clean_exit(model: Path, ending: str) -> None:
-    run = subprocess.run(
-        [sys.executable, "-c", STARTS_AND_STOPS, str(model), ending], capture_output=True, text=True, timeout=300
-    )
+@pytest.mark.parametrize(("ending", "starts"), [("stopped", 40), ("leave running", 1)])
+def test_w02_forty_starts_and_stops_end_in_a_clean_exit(model: Path, ending: str, starts: int) -> None:
+    command = [sys.executable, "-c", STARTS_AND_STOPS, str(model), ending, str(starts)]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert (run.returncode, run.stderr) == (0, "")
 
 

@@ -197,7 +197,7 @@ def test_e24_after_thirty_turns_the_state_is_that_of_a_reader_who_never_drafted(
     for turn in range(30):
         prompt += [300 + (7 * turn + i) % 40 for i in range(4)]
         held = len(live.tokens)
-        outcome, stats = reply_in(live, model, prompt, 3, length=40)
+        outcome, stats = reply_in(live, model, prompt, 3)
         assert outcome.reused == held
         accepted += stats.accepted
         prompt += outcome.tokens
@@ -205,7 +205,7 @@ def test_e24_after_thirty_turns_the_state_is_that_of_a_reader_who_never_drafted(
         model.target.hidden(mx.array([live.tokens[held:]]), reader)
         found, expected = (next_scores(model, caches, prompt[-1]) for caches in (live.caches, reader))
         assert mx.allclose(found, expected, atol=1e-4), f"turn {turn}"
-    assert accepted > 300
+    assert accepted > 150
 
 
 def next_scores(model: LoadedModel, caches: CacheSet, token: int) -> mx.array:
