@@ -16,6 +16,7 @@ from engine.decode.conversation import MARK_BYTES, Conversation
 from engine.decode.depth import PLAIN_FIRST, AutoDepth, FixedDepth
 from engine.decode.draft import HistoryDrafter, MtpChain
 from engine.decode.draft_model import DraftModel
+from engine.decode.grammar import Grammar
 from engine.decode.loop import Outcome, Row, Task, prefill_chunk
 from engine.decode.quantised import require_quantisable
 from engine.decode.sample import Chooser, fresh_seed
@@ -214,7 +215,7 @@ class ReplyWriter:
         self._task = Task(
             prompt=self._prompt.tokens,
             turn_end=self._prompt.user_end,
-            chooser=Chooser(sampling, [self._seed], self._left_out.tokens),
+            chooser=Chooser(sampling, [self._seed], self._left_out.tokens, self._grammar(request, text)),
             depth=decision.depth,
             end_tokens=text.end_ids,
             max_tokens=request.max_tokens,
@@ -234,6 +235,19 @@ class ReplyWriter:
         self._by_depth: list[int] = []
         """How many rounds had 0, 1, 2, … drafts."""
         self._encode_ms = (time.perf_counter() - began) * 1000
+
+    def _grammar(self, request: Request, text: ChatText) -> Grammar | None:
+        """What holds the reply to its form. Raises RequestError for models that would think first."""
+        if request.schema is None:
+            return None
+        if self._prompt.opened_thinking:
+            raise RequestError(
+                "bad_form",
+                "This model thinks before it answers, and a thought cannot be held to a JSON schema.",
+                next_step="Ask without a schema, or choose another model.",
+            )
+        start = self._left_out.tokens + len(self._prompt.tokens)
+        return text.held_to(request.schema, start, self._model.target.vocabulary)
 
     def begin(self, conversation: Conversation, cancelled: Callable[[], bool]) -> Row:
         """Its turn has come: the reply as decoding knows it. `conversation` is its own until it has ended."""

@@ -51,7 +51,7 @@ ENGINE = {
     "engine.decode": ("engine.types", "engine.errors", "engine.telemetry"),
     "engine.model": (
         *("engine.types", "engine.errors", "engine.parts", "engine.sampling"),
-        *("engine.decode.cache", "engine.decode.rotating", "engine.decode.state"),
+        *("engine.decode.cache", "engine.decode.rotating", "engine.decode.state", "engine.decode.grammar"),
     ),
     "engine.library": (
         *("engine.types", "engine.errors", "engine.device", "engine.whole_file"),

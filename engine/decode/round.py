@@ -136,10 +136,12 @@ class Decoder:
     def _drafts(self, depths: Sequence[int], positions: Sequence[int]) -> mx.array:
         """The guesses `[B, K]` of a round, K being the most that any sequence wants."""
         assert self._drafter is not None
+        chooser = self._chooser.guessing
+        seen = self._seen[:, -chooser.window :] if self._seen is not None and chooser.window else None
         if len(set(depths)) == 1:
-            return self._drafter.draft(self._newest, depths[0], self._chooser, positions, self._seen)
+            return self._drafter.draft(self._newest, depths[0], chooser, positions, seen)
         assert isinstance(self._drafter, BatchDrafter)
-        return self._drafter.draft_each(self._newest, depths, self._chooser, positions, self._seen)
+        return self._drafter.draft_each(self._newest, depths, chooser, positions, seen)
 
     def launch_behind(self, running: Launched) -> Launched:
         """Start the plain step after a plain step that has not been read yet.

@@ -15,10 +15,11 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Protocol
+from typing import Protocol, cast
 
 import mlx.core as mx
 
+from engine.decode.grammar import Grammar
 from engine.types import Sampling
 
 BLOCK = 64
@@ -55,6 +56,12 @@ class Choosing(Protocol):
         """One chooser for every sequence."""
         ...
 
+    @property
+    def guessing(self) -> Choosing:
+        """What drafts are chosen with: the same, but held to no form, which only the target's own choices have to keep
+        to."""
+        ...
+
     def take(self, sequences: Sequence[int]) -> Choosing:
         """What chooses for these sequences alone, in this order."""
         ...
@@ -66,16 +73,22 @@ class Chooser:
 
     `skipped` tokens of the conversation lie before the prompt: a token's position is its place in the conversation, and
     does not change when the window rolls. `sampling` has passed `engine.sampling.validated`. The order of what is done
-    with the logits is that of `Sampling`'s own description.
+    with the logits is that of `Sampling`'s own description, behind what a `grammar` rules out; with one there is one
+    sequence.
     """
 
     sampling: Sampling
     seeds: Sequence[int]
     skipped: int = 0
+    grammar: Grammar | None = None
 
     @property
     def window(self) -> int:
         """How many earlier tokens a row has to see; 0 where nothing looks back."""
+        return self._penalty_window or (1 if self.grammar is not None else 0)
+
+    @property
+    def _penalty_window(self) -> int:
         s = self.sampling
         looks_back = s.repetition_penalty != 1.0 or s.presence_penalty or s.frequency_penalty
         return s.repetition_window if looks_back else 0
@@ -88,6 +101,8 @@ class Chooser:
         latest tokens, `[B, window + T - 1]`, NOTHING where there were none yet: row t looks back on
         `seen[:, t : t + window]`, its own prefix. It may be None where `window` is 0.
         """
+        if self.grammar is not None:
+            logits = logits + self._ruled_out(self.grammar, logits, positions, seen)
         if self.sampling.temperature == 0:
             scores = self.processed(logits, seen)
             winner = ids = mx.argmax(scores, axis=-1, keepdims=True)
@@ -116,6 +131,21 @@ class Chooser:
     def each(self) -> Sequence[Chooser]:
         return [self.take([sequence]) for sequence in range(len(self.seeds))] if len(self.seeds) > 1 else [self]
 
+    @property
+    def guessing(self) -> Chooser:
+        return self if self.grammar is None else replace(self, grammar=None)
+
+    def _ruled_out(
+        self, grammar: Grammar, logits: mx.array, positions: Sequence[int], seen: mx.array | None
+    ) -> mx.array:
+        """What the grammar adds to the logits `[1, T, V]`. Looks at the device for the tokens before each row."""
+        assert seen is not None
+        before = seen[0, self.window - 1 : self.window - 1 + logits.shape[1]]
+        mx.async_eval(before)
+        mx.async_eval(logits)  # the target computes while the host works out what may come
+        tokens = cast(list[int], before.tolist())
+        return grammar.offsets(self.skipped + positions[0], tokens, logits.shape[-1])[None]
+
     def take(self, sequences: Sequence[int]) -> Chooser:
         return replace(self, seeds=[self.seeds[sequence] for sequence in sequences])
 
@@ -124,7 +154,7 @@ class Chooser:
         s = self.sampling
         if s.logit_bias or s.banned or s.allowed:
             logits = logits + self._offsets(logits.shape[-1])
-        if self.window:
+        if self._penalty_window:
             assert seen is not None
             logits = _penalised(logits.astype(mx.float32), seen, s)
         return logits
@@ -159,12 +189,12 @@ class Choosers:
     def __init__(self, each: Sequence[Chooser]) -> None:
         """`each` has one chooser for every sequence."""
         self._each = list(each)
-        members: dict[Sampling, list[int]] = {}
+        members: dict[tuple[Sampling, Grammar | None], list[int]] = {}
         for sequence, chooser in enumerate(each):
-            members.setdefault(chooser.sampling, []).append(sequence)
+            members.setdefault((chooser.sampling, chooser.grammar), []).append(sequence)
         self._groups = [
-            (Chooser(sampling, [each[sequence].seeds[0] for sequence in sequences]), sequences)
-            for sampling, sequences in members.items()
+            (Chooser(sampling, [each[sequence].seeds[0] for sequence in sequences], grammar=grammar), sequences)
+            for (sampling, grammar), sequences in members.items()
         ]
         order = [sequence for _, sequences in self._groups for sequence in sequences]
         self._back = mx.array(sorted(range(len(order)), key=order.__getitem__))
@@ -194,6 +224,11 @@ class Choosers:
             rows = mx.take(logits, index, axis=0)
             chosen.append(chooser.choose(rows, [places[sequence] for sequence in sequences], own))
         return mx.take(mx.concatenate(chosen), self._back, axis=0)
+
+    @property
+    def guessing(self) -> Choosers:
+        held = any(chooser.grammar is not None for chooser in self._each)
+        return Choosers([chooser.guessing for chooser in self._each]) if held else self
 
     def take(self, sequences: Sequence[int]) -> Choosers:
         return Choosers([self._each[sequence] for sequence in sequences])

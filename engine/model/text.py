@@ -7,13 +7,17 @@ import re
 import secrets
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from engine.errors import RequestError
 from engine.model.stream import StreamDecoder, Tokenizer, decoder_maker
 from engine.model.template import Template, Tool, Turn, turn
 from engine.parts import MARKS, THOUGHTS, ReplyReader, answer_of, parts_of
 from engine.types import Message, PastCall
+
+if TYPE_CHECKING:
+    from engine.decode.grammar import Grammar
+    from engine.model.forms import Forms
 
 LOOK_BACK = 8
 """Tokens of a begun reply that can matter to the text of the next one: more than the bytes of a character."""
@@ -62,6 +66,7 @@ class ChatText:
         self._hidden_tokens = _inside({self._added[id] for id in special} - MARKS)
         self.end_ids: frozenset[int] = frozenset(end_ids) | self._turn_end()
         shown = {id for id, content in self._added.items() if content in MARKS}
+        self._forms: Forms | None = None
         self._new_decoder = decoder_maker(tokenizer, (special - shown) | self.end_ids)
 
     def encode(self, messages: Sequence[Message], thinking: bool | None = None, tools: Sequence[str] = ()) -> Prompt:
@@ -109,6 +114,15 @@ class ChatText:
         """A text, or token ids, to go on with as it stands: no template, and control tokens that it spells are such."""
         tokens = self._tokenizer.encode(_whole(given), add_special_tokens=True) if isinstance(given, str) else given
         return Prompt(tuple(tokens), 0, opened_thinking=False, begun=tuple(tokens))
+
+    def held_to(self, schema: str, start: int, vocabulary: int) -> Grammar:
+        """What holds a reply that begins at place `start` of its conversation to JSON of this schema. `vocabulary` is
+        how many scores the model computes. Raises RequestError where that cannot be done."""
+        if self._forms is None:
+            from engine.model.forms import Forms
+
+            self._forms = Forms(self._tokenizer, self.end_ids, vocabulary)
+        return self._forms.json(schema, start)
 
     def count(self, text: str) -> int:
         """Tokens of a piece of text by itself."""

@@ -6,6 +6,7 @@ refused with the reason. So is every field that nobody knows: a setting with a t
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, replace
 from typing import Literal, cast
 
@@ -18,6 +19,7 @@ from engine.types import MAX_DEPTH, DrafterWish, Message, MtpWish, Override, Req
 MOST_CHOICES = 16
 """Replies to one request: as many as share a round."""
 MOST_STOPS, LONGEST_STOP = 16, 1000
+LONGEST_SCHEMA = 65_536
 SEEDS = 2**64
 EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 DRAFTERS = ("mtp", "lookup", "mixed", "draft_model")
@@ -73,7 +75,12 @@ def chat_completion(fields: Fields) -> Asked:
     fields.refuse("logprobs", "The likelihoods of tokens are not to be had.", harmless=[False])
     fields.refuse("top_logprobs", "The likelihoods of tokens are not to be had.", harmless=[0])
     fields.refuse("modalities", "Replies are text and nothing else.", harmless=[["text"], []])
-    fields.refuse("response_format", "Replies can not be held to JSON.", harmless=[{"type": "text"}])
+    if (schema := _schema(fields)) is not None:
+        if tools:
+            raise bad("A reply is either held to JSON or may call tools, not both.", "response_format")
+        if request.thinking:
+            raise bad("A reply that is held to JSON cannot think first.", "response_format")
+        request = replace(request, schema=schema, thinking=False)
     for name in ("audio", "prediction", "web_search_options"):
         fields.refuse(name, f"{name} is not to be had here: replies are written by the model alone.")
     for name in ("functions", "function_call"):
@@ -95,6 +102,30 @@ def text_completion(fields: Fields) -> Asked:
     fields.refuse("suffix", "Texts are gone on with, not filled in.", harmless=[""])
     fields.refuse("best_of", "Every reply that is written is given: use n.", harmless=[1])
     return replace(_asked(fields, model, [replace(request, raw=prompt) for prompt in prompts]), echo=echo)
+
+
+def _schema(fields: Fields) -> str | None:
+    """The JSON schema that replies have to satisfy, as JSON; None where they may be any text."""
+    form = fields.inner("response_format")
+    if form is None:
+        return None
+    kind = form.one_of("type", ("text", "json_object", "json_schema"))
+    if kind is None:
+        raise bad("response_format.type is missing.", "response_format.type", code="missing_parameter")
+    named = form.inner("json_schema") if kind == "json_schema" else None
+    form.done()
+    if kind != "json_schema":
+        return None if kind == "text" else json.dumps({"type": "object"})
+    schema = None if named is None else named.inner("schema")
+    if named is None or schema is None:
+        place = "response_format.json_schema" + ("" if named is None else ".schema")
+        raise bad(f"{place} is missing.", place, code="missing_parameter")
+    named.ignore("name", "description", "strict")
+    named.done()
+    written = json.dumps(schema.everything())
+    if len(written) > LONGEST_SCHEMA:
+        raise bad(f"A schema may have at most {LONGEST_SCHEMA:,} characters.", "response_format.json_schema.schema")
+    return written
 
 
 USUAL_LENGTH = 16

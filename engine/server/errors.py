@@ -42,6 +42,7 @@ _STATUS = {
     "empty_chat": (400, "invalid_value", WORDS),
     "template_failed": (400, "template_failed", WORDS),
     "no_tools": (400, "unsupported_parameter", "tools"),
+    "bad_form": (400, "invalid_value", "response_format"),
     "bad_sampling": (400, "invalid_value", None),
     "no_model": (503, "no_model", None),
     "out_of_memory": (503, "out_of_memory", None),

@@ -64,7 +64,7 @@ class Server:
     @property
     def rows(self) -> int:
         """Replies that are being written for others, or wait."""
-        return 0 if self._desk is None else self._desk.rows
+        return self._desk.rows if self._desk is not None and self.running else 0
 
     def start(self) -> None:
         """Listen from now on. Raises EngineError where that is not possible: not_loopback, port_taken."""

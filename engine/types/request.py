@@ -159,7 +159,8 @@ class Request:
     model holds. A longer one is refused, or its oldest turns are left out, as `overflow` says. `raw` is a text, or
     token ids, to go on with as it stands, in place of `messages`: no template is put around it, and control tokens that
     it spells are such. `tools` are those that the model may call, each as JSON in the form in which templates take them
-    ({"type": "function", "function": {"name": …, "parameters": …}}).
+    ({"type": "function", "function": {"name": …, "parameters": …}}). `schema` is a JSON schema, as JSON, that
+    the reply has to satisfy.
     """
 
     id: int
@@ -178,6 +179,7 @@ class Request:
     version: int = 0
     raw: str | tuple[int, ...] | None = None
     tools: tuple[str, ...] = ()
+    schema: str | None = None
 
     @property
     def kv(self) -> KVQuantisation | None:
