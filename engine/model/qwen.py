@@ -15,7 +15,7 @@ from mlx_lm.models import qwen3_5, qwen3_5_moe
 from mlx_lm.models.base import create_attention_mask
 from mlx_lm.models.gated_delta import gated_delta_update, normalize_qk
 
-from engine.decode.cache import CacheSet, KVCache, RecurrentCache
+from engine.decode.cache import CacheSet, KVCache, RecurrentCache, chosen
 from engine.model.base import FamilyHead, FamilyTarget
 from engine.model.families import Family
 
@@ -55,12 +55,14 @@ def recorded_scan(layer: Any, projected: mx.array, a: mx.array, b: mx.array, cac
     )
     v = v.reshape(batch, rows, layer.num_v_heads, layer.head_v_dim)
 
-    def replay(state: mx.array | None, kept: Sequence[int]) -> mx.array:
+    def replay(state: mx.array | None, sequences: Sequence[int], kept: Sequence[int]) -> mx.array:
         longest = max(kept)
         valid = None
         if len(set(kept)) > 1:
             valid = mx.arange(longest)[None] < mx.array(list(kept))[:, None]
         parts = [array[:, :longest] for array in (q, k, v, a, b)]
+        if len(sequences) < batch:
+            parts = [chosen(part, sequences) for part in parts]
         _, after = gated_delta_update(*parts, layer.A_log, layer.dt_bias, state, valid)
         return cast(mx.array, after)
 

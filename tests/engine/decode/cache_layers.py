@@ -51,6 +51,8 @@ class Recurrence:
 
     def __init__(self) -> None:
         self.cache = RecurrentCache()
+        self.replayed: list[list[int]] = []
+        """For which sequences, each time that an accepted prefix was replayed."""
 
     def put(self, cache: Cache) -> None:
         assert isinstance(cache, RecurrentCache)
@@ -61,10 +63,11 @@ class Recurrence:
         before = mx.zeros((x.shape[0], WINDOW, WIDTH)) if self.cache.conv is None else self.cache.conv
         conv_input = mx.concatenate([before, rows], axis=1)
 
-        def replay(state: mx.array | None, kept: Sequence[int]) -> mx.array:
-            return scanned(state, rows, kept)
+        def replay(state: mx.array | None, sequences: Sequence[int], kept: Sequence[int]) -> mx.array:
+            self.replayed.append(list(sequences))
+            return scanned(state, rows[mx.array(list(sequences))], kept)
 
-        state = replay(self.cache.state, [rows.shape[1]] * x.shape[0])
+        state = scanned(self.cache.state, rows, [rows.shape[1]] * x.shape[0])
         self.cache.record(rows.shape[1], conv_input, replay)
         self.cache.conv, self.cache.state = conv_input[:, -WINDOW:], state
 

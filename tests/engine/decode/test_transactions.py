@@ -18,7 +18,7 @@ from engine.decode.cache import Cache, CacheSet, KVCache
 from engine.decode.quantised import QuantisedKVCache
 from engine.decode.rotating import RotatingKVCache
 from engine.decode.state import StateCache
-from tests.engine.decode.cache_layers import HEADS, KINDS, WIDTH, Attention, Stateful, assert_same, numbers
+from tests.engine.decode.cache_layers import HEADS, KINDS, WIDTH, Attention, Recurrence, Stateful, assert_same, numbers
 
 PREFIX = 4
 """Rows that both sequences hold before a script begins."""
@@ -163,6 +163,16 @@ def test_a_full_cache_masks_a_window_where_a_layer_asks_for_one() -> None:
     mask = cache.make_mask(2, window_size=3)
     assert isinstance(mask, mx.array)
     assert mask.astype(mx.int32).tolist() == [[0, 0, 1, 1, 1, 0], [0, 0, 0, 1, 1, 1]]
+
+
+def test_a_scan_is_replayed_for_those_alone_that_keep_fewer_rows_than_were_run() -> None:
+    layer = Recurrence()
+    layer.run(numbers(4, PREFIX, 0))
+    for step, counts in enumerate(([3, 3, 3, 3], [3, 1, 3, 2], [0, 3, 3, 3], [1, 1, 2, 1], [0, 0, 0, 0]), start=1):
+        layer.cache.begin()
+        layer.run(numbers(4, 3, step))
+        layer.cache.commit(counts)
+    assert layer.replayed == [[1, 3], [0, 1, 2, 3]]
 
 
 def test_only_a_partial_acceptance_reruns_a_state() -> None:
