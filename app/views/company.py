@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from app.speed import LiveReply
 from app.views.controls import Elided, Label, explain, row
-from app.views.verdict import TOOLTIPS, batch_of
+from app.views.verdict import batch_of, meaning
 from app.words import tr
 
 DEPTH_WIDTH, SPEED_WIDTH = 52, 72
@@ -46,7 +46,7 @@ class CompanyRows(QWidget):
         super().__init__()
         self.batch = Label(role="small", tone="text3")
         heading = Label(tr("Written at once"), "smallmedium")
-        explain(self, TOOLTIPS["company"])
+        explain(self, meaning("company"))
         self._column = QVBoxLayout(self)
         self._column.setContentsMargins(0, 12, 0, 0)
         self._column.setSpacing(0)

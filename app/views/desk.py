@@ -138,11 +138,15 @@ class Desk(QWidget):
 
     def _attach_text(self, text: str) -> None:
         """A text that was pasted goes along like a file."""
-        file = TextFile("Pasted text", text)
+        file = TextFile(tr("Pasted text"), text)
         if file.bytes > LARGEST:
             limit = size_words(LARGEST)
             self._session.notice.emit(
-                f"The text has {size_words(file.bytes)}. Up to {limit} can go along with a message."
+                tr(
+                    "The text has {size_words}. Up to {limit} can go along with a message.",
+                    size_words=size_words(file.bytes),
+                    limit=limit,
+                )
             )
             return
         self._on_files_read((self._session.current, self.editing), (file,))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from app.words import tr
 from engine.types import Capability, Decision, DrafterWish
 
 HEAD_DRAFTERS: tuple[DrafterWish, ...] = ("mtp", "mixed")
@@ -12,10 +13,10 @@ def drafters_refused(capability: Capability) -> dict[DrafterWish, str]:
     """What cannot draft for this model, and why in a sentence."""
     refused: dict[DrafterWish, str] = {}
     if capability.head is None or capability.refusal is not None:
-        why = "This copy of the model has no MTP head."
+        why = tr("This copy of the model has no MTP head.")
         refused |= dict.fromkeys(HEAD_DRAFTERS, capability.refusal.sentence if capability.refusal else why)
     if capability.draft_model is None:
-        why = "No draft model is loaded beside this one."
+        why = tr("No draft model is loaded beside this one.")
         refused["draft_model"] = capability.draft_refusal.sentence if capability.draft_refusal else why
     return refused
 
@@ -33,9 +34,14 @@ def kind_of(decision: Decision) -> tuple[object, ...]:
 def coming_words(decision: Decision) -> str:
     """What a decision comes to, after "From your next message: "."""
     if decision.mode == "plain":
-        return "MTP off"
+        return tr("MTP off")
     if decision.mode == "lookup":
-        return "drafts are copies of what was said"
-    what = "MTP" if decision.mode == "mtp" else "the draft model"
-    with_copies = " and copies" if decision.lookup else ""
-    return f"{what}{with_copies} on, depth {'auto' if decision.adaptive else decision.depth}"
+        return tr("drafts are copies of what was said")
+    what = "MTP" if decision.mode == "mtp" else tr("the draft model")
+    with_copies = tr(" and copies") if decision.lookup else ""
+    return tr(
+        "{what}{with_copies} on, depth {depth}",
+        what=what,
+        with_copies=with_copies,
+        depth=tr("auto") if decision.adaptive else decision.depth,
+    )

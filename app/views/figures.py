@@ -5,25 +5,31 @@ from __future__ import annotations
 import sys
 from datetime import date
 
+from app.words import mark, tr
 from engine.types import Reply
 
-HERE = "this Mac" if sys.platform == "darwin" else "this computer"
+HERE = mark("this Mac") if sys.platform == "darwin" else mark("this computer")
 
 ENDINGS = {
-    "stop": "ended",
-    "length": "reached the length limit",
-    "cancelled": "stopped",
-    "error": "failed",
+    "stop": mark("ended"),
+    "length": mark("reached the length limit"),
+    "cancelled": mark("stopped"),
+    "error": mark("failed"),
 }
 
-DEFINITIONS = (
-    "tok/s: tokens written per second after the first one\n"
-    "tokens: what the model wrote, its end mark included\n"
-    "first token: the time from the request to the first token; nearly all of it is for reading the message\n"
-    f"× plain: how many times as fast as without MTP, both timed in this chat on {HERE}\n"
-    "at once: how many replies at most shared the rounds; what one takes in company is not compared with plain\n"
-    "accepted: drafts that the model itself would have written, of those that were checked"
+_DEFINITIONS = mark(
+    "tok/s: tokens written per second after the first one\ntokens: what the model wrote, "
+    "its end mark included\nfirst token: the time from the request to the first token; "
+    "nearly all of it is for reading the message\n× plain: how many times as fast as "
+    "without MTP, both timed in this chat on {here}\nat once: how many replies at most "
+    "shared the rounds; what one takes in company is not compared with plain\naccepted: "
+    "drafts that the model itself would have written, of those that were checked"
 )
+
+
+def definitions() -> str:
+    """What the figures under a reply mean, translated."""
+    return tr(_DEFINITIONS, here=tr(HERE))
 
 
 def figures(reply: Reply, speed_up: float | None = None) -> list[str]:
@@ -34,18 +40,18 @@ def figures(reply: Reply, speed_up: float | None = None) -> list[str]:
     stats = reply.stats
     words = []
     if stats.tokens_per_second is not None:
-        words.append(f"{_short(stats.tokens_per_second)} tok/s")
+        words.append(tr("{speed} tok/s", speed=_short(stats.tokens_per_second)))
     if stats.tokens:
-        words.append("1 token" if stats.tokens == 1 else f"{stats.tokens:,} tokens")
+        words.append(tr("1 token") if stats.tokens == 1 else tr("{tokens} tokens", tokens=f"{stats.tokens:,}"))
     if stats.tokens and reply.prefill_ms > 0:
-        words.append(f"first token {(reply.first_token_ms or reply.prefill_ms) / 1000:.2f} s")
+        words.append(tr("first token {value} s", value=f"{(reply.first_token_ms or reply.prefill_ms) / 1000:.2f}"))
     if speed_up is not None and reply.decision.mode != "plain":
-        words.append(f"{speed_up:.2f}× plain")
+        words.append(tr("{speed_up}× plain", speed_up=f"{speed_up:.2f}"))
     if stats.batch > 1:
-        words.append(f"{stats.batch} at once")
+        words.append(tr("{batch} at once", batch=stats.batch))
     if stats.acceptance is not None:
-        words.append(f"{stats.acceptance * 100:.0f} % accepted")
-    words.append(ENDINGS[reply.finish_reason])
+        words.append(tr("{value} % accepted", value=f"{stats.acceptance * 100:.0f}"))
+    words.append(tr(ENDINGS[reply.finish_reason]))
     return words
 
 
@@ -55,17 +61,35 @@ def details(reply: Reply) -> str:
     lines = []
     if (speed := reply.prefill_tokens_per_second) is not None:
         read = reply.prompt_tokens - reply.reused_tokens
-        known = f"; {reply.reused_tokens:,} were known already" if reply.reused_tokens else ""
-        lines.append(f"read {read:,} tokens at {_short(speed)} tok/s{known}")
+        known = (
+            tr("; {reused_tokens} were known already", reused_tokens=f"{reply.reused_tokens:,}")
+            if reply.reused_tokens
+            else ""
+        )
+        lines.append(
+            tr("read {read} tokens at {speed} tok/s{known}", read=f"{read:,}", speed=_short(speed), known=known)
+        )
     if stats.drafted and stats.tokens_per_round is not None:
         lines.append(
-            f"{stats.rounds:,} rounds, {stats.tokens_per_round:.2f} tokens each; in {stats.rollbacks:,} a draft was "
-            "taken back"
+            tr(
+                "{rounds} rounds, {tokens_per_round} tokens each; in {rollbacks} a draft was taken back",
+                rounds=f"{stats.rounds:,}",
+                tokens_per_round=f"{stats.tokens_per_round:.2f}",
+                rollbacks=f"{stats.rollbacks:,}",
+            )
         )
     if stats.wait_ms > 0 and stats.decode_ms > 0:
-        lines.append(f"{stats.host_ms / stats.decode_ms:.0%} of the writing time was the program's own work")
+        lines.append(
+            tr("{value} of the writing time was the program's own work", value=f"{stats.host_ms / stats.decode_ms:.0%}")
+        )
     if reply.memory is not None:
-        lines.append(f"at most {reply.memory.peak / 1e9:.1f} GB of memory, {reply.memory.active / 1e9:.1f} GB after it")
+        lines.append(
+            tr(
+                "at most {peak} GB of memory, {active} GB after it",
+                peak=f"{reply.memory.peak / 1e9:.1f}",
+                active=f"{reply.memory.active / 1e9:.1f}",
+            )
+        )
     return "\n".join(lines)
 
 
@@ -74,7 +98,7 @@ def duration(seconds: float) -> str:
     if seconds < 1:
         return f"{max(seconds, 0.1):.1f} s"
     whole = round(seconds)
-    return f"{whole} s" if whole < 60 else f"{whole // 60} min {whole % 60} s"
+    return f"{whole} s" if whole < 60 else tr("{minutes} min {seconds} s", minutes=whole // 60, seconds=whole % 60)
 
 
 def day(written: str, today: date | None = None) -> str:

@@ -14,7 +14,7 @@ from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QWidget
 from app import theme
 from app.render.buttons import CopyButton, QuietButton
 from app.views.controls import explain
-from app.views.figures import DEFINITIONS
+from app.views.figures import definitions
 from app.views.versions import VersionSwitch
 from app.words import tr
 
@@ -88,7 +88,7 @@ class ReplyFooter(QWidget):
         self._figures = figures
         self.details_button.show()
         self.setAccessibleName(", ".join(figures))
-        explain(self, f"{details}\n\n{DEFINITIONS}".strip() if len(figures) > 1 else "")
+        explain(self, f"{details}\n\n{definitions()}".strip() if len(figures) > 1 else "")
         self.update()
 
     def reveal(self, revealed: bool) -> None:

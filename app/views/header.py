@@ -14,7 +14,7 @@ from app.session import Session
 from app.views.controls import Dot, Elided, Hairline, IconButton, Label, explain, restyle
 from app.views.models_menu import list_models
 from app.views.room import memory_words
-from app.views.verdict import TOOLTIPS
+from app.views.verdict import meaning
 from app.words import mark, tr
 
 HEADER = 52
@@ -135,7 +135,7 @@ class LiveChip(QFrame):
         restyle(self, "state", "on" if with_drafts else "off")
         spoken = tr("writing") if log.live else tr("last reply")
         self.setAccessibleName(f"{spoken}: {self._text.text()}")
-        explain(self, CHIP_TOOLTIP.format(speed=tr(TOOLTIPS["speed"]), speed_up=tr(TOOLTIPS["speed-up"])))
+        explain(self, CHIP_TOOLTIP.format(speed=meaning("speed"), speed_up=meaning("speed-up")))
 
 
 class Header(QWidget):

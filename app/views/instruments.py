@@ -9,7 +9,8 @@ from PySide6.QtWidgets import QFrame, QHBoxLayout, QVBoxLayout, QWidget
 from app import theme
 from app.views.controls import Button, Label, Paragraph, explain, restyle, row
 from app.views.plot import Plot
-from app.views.verdict import BY_CHOICE, TOOLTIPS, FigureWords
+from app.views.verdict import BY_CHOICE, FigureWords, meaning
+from app.words import tr
 from engine.types import Decision, PositionCount
 
 
@@ -107,7 +108,7 @@ class Why(QFrame):
         self.setProperty("kind", "why")
         self.setProperty("state", "off")
         self.sentence = Paragraph(role="why")
-        explain(self, TOOLTIPS["why"])
+        explain(self, meaning("why"))
         self.action = Button("", "link", "smallmedium")
         layout = QVBoxLayout(self)
         layout.setContentsMargins(12, 9, 12, 9)
@@ -123,13 +124,13 @@ class Why(QFrame):
             self.sentence.show_text(words)
         code = decision.receipt.refusal.code if decision.receipt.refusal else ""
         if decision.against_advice:
-            state, action, override = "against", "Back to Auto", "auto"
+            state, action, override = "against", tr("Back to Auto"), "auto"
         elif decision.mode != "plain":
-            state, action, override = "on", "Turn off", "off"
+            state, action, override = "on", tr("Turn off"), "off"
         elif code == "disabled_by_user":
-            state, action, override = "off", "Back to Auto", "auto"
+            state, action, override = "off", tr("Back to Auto"), "auto"
         elif code in BY_CHOICE:
-            state, action, override = "off", "Turn on anyway…", "on"
+            state, action, override = "off", tr("Turn on anyway…"), "on"
         else:
             state, action, override = "off", "", None
         restyle(self, "state", state)
@@ -178,7 +179,7 @@ class DraftRow(BarRow):
     """Acceptance at one place of the chain."""
 
     def __init__(self, place: int) -> None:
-        super().__init__(f"Draft {place}", TOOLTIPS["by draft"])
+        super().__init__(tr("Draft {place}", place=place), meaning("by draft"))
 
     def show_count(self, count: PositionCount, in_use: bool) -> None:
         share = count.accepted / count.evaluated
@@ -190,8 +191,8 @@ class CostRow(BarRow):
     """What a round of so many drafts takes in plain steps."""
 
     def __init__(self, drafts: int) -> None:
-        names = {0: "Plain", 1: "1 draft"}
-        super().__init__(names.get(drafts, f"{drafts} drafts"), TOOLTIPS["costs"])
+        names = {0: tr("Plain"), 1: tr("1 draft")}
+        super().__init__(names.get(drafts, tr("{drafts} drafts", drafts=drafts)), meaning("costs"))
 
     def show_cost(self, steps: float, most: float) -> None:
         """`most` is the largest cost shown; it fills its bar."""

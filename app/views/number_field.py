@@ -36,7 +36,7 @@ class Quantity:
 
     def _typed(self, text: str) -> float | int | None:
         text = text.strip().replace(",", ".").casefold()
-        if text == "off":
+        if text in ("off", tr("off").casefold()):
             return self.neutral
         number: float | int
         try:
@@ -76,7 +76,7 @@ class Quantity:
         if value is None:
             return ""
         if value == self.neutral:
-            return "off"
+            return tr("off")
         return str(int(value)) if self.whole else f"{value:.6g}"
 
 

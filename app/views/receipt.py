@@ -21,10 +21,11 @@ from app.settings import GUIDE
 from app.views.controls import Label, explain
 from app.views.figures import ENDINGS, duration
 from app.views.sampling import SAMPLING
+from app.words import mark, tr
 
 WIDTH, RADIUS = 340, 10
 VALUE_WIDTH = 176
-SET_BY = {"user": "set by you", "model": "from the model", "neutral": ""}
+SET_BY = {"user": mark("set by you"), "model": mark("from the model"), "neutral": ""}
 
 Row = tuple[str, str]
 
@@ -37,38 +38,69 @@ def rows_of(answer: Answer) -> Iterator[list[Row]]:
 
 
 def _asked(answer: Answer) -> Iterator[Row]:
-    yield "Model", _name(answer.model)
-    yield "Asked", f"{datetime.fromtimestamp(answer.created):%d %b %Y, %H:%M}"
+    yield tr("Model"), _name(answer.model)
+    yield tr("Asked"), f"{datetime.fromtimestamp(answer.created):%d %b %Y, %H:%M}"
     sampling = answer.sampling
     if sampling is not None:
         for quantity in SAMPLING:
             value, by = getattr(sampling.values, quantity.name), sampling.set_by.get(quantity.name, "neutral")
             if by != "neutral" or quantity.neutral is None:
                 words = quantity.write(value)
-                yield quantity.label, f"{words} · {SET_BY[by]}" if SET_BY[by] else words
-    yield "Thinking", {True: "on", False: "off", None: ""}[answer.thinking]
-    yield "Longest reply", "" if answer.max_tokens is None else f"{answer.max_tokens:,} tokens"
-    yield "Seed", "" if answer.seed is None else str(answer.seed)
+                yield tr(quantity.label), f"{words} · {tr(SET_BY[by])}" if SET_BY[by] else words
+    yield tr("Thinking"), {True: tr("on"), False: tr("off"), None: ""}[answer.thinking]
+    yield (
+        tr("Longest reply"),
+        "" if answer.max_tokens is None else tr("{max_tokens} tokens", max_tokens=f"{answer.max_tokens:,}"),
+    )
+    yield tr("Seed"), "" if answer.seed is None else str(answer.seed)
 
 
 def _measured(answer: Answer) -> Iterator[Row]:
     reply = answer.reply
     assert reply is not None
     stats = reply.stats
-    known = f", {reply.reused_tokens:,} known already" if reply.reused_tokens else ""
-    yield "Message read", f"{reply.prompt_tokens:,} tokens{known}"
+    known = (
+        tr(", {reused_tokens} known already", reused_tokens=f"{reply.reused_tokens:,}") if reply.reused_tokens else ""
+    )
+    yield tr("Message read"), tr("{prompt_tokens} tokens{known}", prompt_tokens=f"{reply.prompt_tokens:,}", known=known)
     left = reply.left_out
-    yield "Not read", f"{left.turns:,} oldest turns, {left.tokens:,} tokens" if left.turns else ""
+    yield (
+        tr("Not read"),
+        tr("{turns} oldest turns, {tokens} tokens", turns=f"{left.turns:,}", tokens=f"{left.tokens:,}")
+        if left.turns
+        else "",
+    )
     first = reply.first_token_ms or reply.prefill_ms
-    yield "First token", f"after {first / 1000:.2f} s" if first else ""
-    yield "Thought", "" if answer.thought_seconds is None else f"for {duration(answer.thought_seconds)}"
-    yield "Written", f"{stats.tokens:,} tokens; {ENDINGS[reply.finish_reason]}"
-    yield "Speed", "" if stats.tokens_per_second is None else f"{stats.tokens_per_second:.1f} tok/s"
-    yield "Speed-up", "" if answer.speed_up is None else f"{answer.speed_up:.2f}× plain"
+    yield tr("First token"), tr("after {value} s", value=f"{first / 1000:.2f}") if first else ""
+    yield (
+        tr("Thought"),
+        "" if answer.thought_seconds is None else tr("for {duration}", duration=duration(answer.thought_seconds)),
+    )
+    yield (
+        tr("Written"),
+        tr("{tokens} tokens; {ending}", tokens=f"{stats.tokens:,}", ending=tr(ENDINGS[reply.finish_reason])),
+    )
+    yield (
+        tr("Speed"),
+        ""
+        if stats.tokens_per_second is None
+        else tr("{tokens_per_second} tok/s", tokens_per_second=f"{stats.tokens_per_second:.1f}"),
+    )
+    yield tr("Speed-up"), "" if answer.speed_up is None else tr("{speed_up}× plain", speed_up=f"{answer.speed_up:.2f}")
     adaptive, depth = reply.decision.adaptive, reply.decision.depth
-    yield "MTP", "off" if reply.decision.mode == "plain" else "depth as it pays" if adaptive else f"depth {depth}"
-    yield "Drafts", "" if stats.acceptance is None else f"{stats.acceptance * 100:.0f} % accepted"
-    yield "Memory", "" if reply.memory is None else f"at most {reply.memory.peak / 1e9:.1f} GB"
+    yield (
+        "MTP",
+        "off"
+        if reply.decision.mode == "plain"
+        else tr("depth as it pays")
+        if adaptive
+        else tr("depth {depth}", depth=depth),
+    )
+    yield (
+        tr("Drafts"),
+        "" if stats.acceptance is None else tr("{value} % accepted", value=f"{stats.acceptance * 100:.0f}"),
+    )
+    yield tr("Memory"), "" if reply.memory is None else tr("at most {value} GB", value=f"{reply.memory.peak / 1e9:.1f}")
 
 
 def _name(model: str) -> str:
@@ -93,7 +125,7 @@ class Details(QFrame):
         super().__init__(parent, Qt.WindowType.Popup | Qt.WindowType.FramelessWindowHint)
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.setAttribute(Qt.WidgetAttribute.WA_TranslucentBackground)
-        self.setAccessibleName("Details of the reply")
+        self.setAccessibleName(tr("Details of the reply"))
         self.setFixedWidth(WIDTH)
         self.rows: dict[str, str] = {}
         grid = QGridLayout()
@@ -105,14 +137,14 @@ class Details(QFrame):
                 grid.setRowMinimumHeight(grid.rowCount(), 8)
             for name, value in group:
                 self._add(grid, name, value)
-        self.copy_button = CopyButton(lambda: as_json(answer), "Copy details as JSON", words=True)
+        self.copy_button = CopyButton(lambda: as_json(answer), tr("Copy details as JSON"), words=True)
         bottom = QHBoxLayout()
         bottom.addStretch(1)
         bottom.addWidget(self.copy_button)
         column = QVBoxLayout(self)
         column.setContentsMargins(16, 12, 8, 4)
         column.setSpacing(8)
-        column.addWidget(Label("Details", "cap", "text2"))
+        column.addWidget(Label(tr("Details"), "cap", "text2"))
         column.addLayout(grid)
         column.addLayout(bottom)
 

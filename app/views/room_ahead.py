@@ -7,6 +7,7 @@ from PySide6.QtWidgets import QHBoxLayout, QWidget
 from app.chats.chat import Chat, title_of
 from app.session import Session
 from app.views.controls import Button, Elided
+from app.words import tr
 from engine.types import Overflow, Weighed
 
 TIGHT = 10
@@ -19,18 +20,29 @@ def ahead(found: Weighed, overflow: Overflow, chat: Chat) -> tuple[str, str]:
     `overflow` is what happens to a chat that is too long: it is refused, or its oldest turns are left out.
     """
     if found.too_long:
-        return f"This message alone is longer than the {found.limit:,} tokens there are. Shorten it to send it.", ""
+        return tr(
+            "This message alone is longer than the {limit} tokens there are. Shorten it to send it.",
+            limit=f"{found.limit:,}",
+        ), ""
     if found.tokens is None:
         return "", ""
     left, room = found.left_out.turns, found.limit - found.tokens
-    oldest = "the oldest turn" if left == 1 else f"the oldest {left} turns"
+    oldest = tr("the oldest turn") if left == 1 else tr("the oldest {left} turns", left=left)
     if overflow == "roll":
-        return (f"The model will not read {oldest}{_up_to(chat, left)}.", "Keep all") if left else ("", "")
-    choice = f"Leave out {oldest}" if left else ""
+        return (
+            (tr("The model will not read {oldest}{up_to}.", oldest=oldest, up_to=_up_to(chat, left)), tr("Keep all"))
+            if left
+            else ("", "")
+        )
+    choice = tr("Leave out {oldest}", oldest=oldest) if left else ""
     if room < 1:
-        return f"Too long by {1 - room:,} tokens: a chat holds {found.limit:,}, its reply included.", choice
+        return tr(
+            "Too long by {value} tokens: a chat holds {limit}, its reply included.",
+            value=f"{1 - room:,}",
+            limit=f"{found.limit:,}",
+        ), choice
     if room * TIGHT < found.limit:
-        return f"There is room for a reply of {room:,} tokens.", choice
+        return tr("There is room for a reply of {room} tokens.", room=f"{room:,}"), choice
     return "", ""
 
 
@@ -39,7 +51,7 @@ def _up_to(chat: Chat, left: int) -> str:
     read = [turn for turn in chat.turns if turn.shown is not None and turn.shown.text]
     if not 0 < left <= len(read):
         return ""
-    return f", up to “{title_of(read[left - 1].question)}”"
+    return tr(", up to “{title_of}”", title_of=title_of(read[left - 1].question))
 
 
 class RoomLine(QWidget):

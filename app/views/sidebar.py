@@ -15,7 +15,7 @@ from app.chats.rows import Hit
 from app.icons import icon
 from app.session import Session
 from app.views.chat_list import INSET, ROW, TEXT_AT, WIDTH, ChatList, Row, by_day, row_of
-from app.views.controls import IconButton, Label, explain, restyle
+from app.views.controls import IconButton, Label, Paragraph, explain, restyle
 from app.words import tr
 
 HEADER = 52
@@ -130,8 +130,8 @@ class Sidebar(QWidget):
         search = QHBoxLayout()
         search.setContentsMargins(12, 4, 12, 8)
         search.addWidget(self.filter)
-        self.trouble = Label("", "small", "warn")
-        self.trouble.setContentsMargins(TEXT_AT, 0, 0, 0)
+        self.trouble = Paragraph("", "small", "warn")
+        self.trouble.setContentsMargins(TEXT_AT, 0, 12, 0)
 
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 16)
@@ -231,7 +231,7 @@ class Sidebar(QWidget):
     def _show_trouble(self) -> None:
         """One line at the foot while chats do not outlive the app; its tooltip says why."""
         shelf = self._session.shelf
-        self.trouble.setText(tr("Chats are kept until you quit."))
+        self.trouble.show_text(tr("Chats are kept until you quit."))
         restyle(self.trouble, "tone", "warn" if shelf.trouble else "text3")
         self.trouble.setVisible(not shelf.store.saving)
         explain(self.trouble, shelf.trouble)

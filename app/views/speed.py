@@ -23,15 +23,15 @@ from app.views.drafters import HEAD_DRAFTERS, coming_words, draft_model_named, d
 from app.views.figures import HERE, day
 from app.views.instruments import CostRow, DraftRow, Figure, Number, PlotGroup, Why
 from app.views.plot import GUTTER, Plot
-from app.views.verdict import TOOLTIPS, costs_of, drafters_of, figure_of, percent, sentence_of, totals_of
+from app.views.verdict import costs_of, drafters_of, figure_of, meaning, percent, sentence_of, totals_of
+from app.words import mark, tr
 from engine.types import MAX_DEPTH, Comparison, Decision, DrafterWish, Snapshot
 
 NUMBERS_EVERY = 6
 """Ticks between changes of the written numbers: five times a second is as fast as digits can be read."""
 
-MODEL = ("Model", "draft_model")
-CHECK = "Check word for word"
-MEASURE, MEASURE_AGAIN = "Measure this Mac" if HERE == "this Mac" else "Measure", "Measure again"
+CHECK = mark("Check word for word")
+MEASURE, MEASURE_AGAIN = mark("Measure this Mac") if HERE == "this Mac" else mark("Measure"), mark("Measure again")
 
 
 def _side_by_side(*numbers: Number) -> QHBoxLayout:
@@ -67,8 +67,8 @@ class SpeedPanel(QWidget):
 
         self.figure = Figure()
         self.why = Why()
-        self.speed_plot = PlotGroup("Tokens per second", TOOLTIPS["speed"])
-        self.acceptance_plot = PlotGroup("Acceptance", TOOLTIPS["acceptance"])
+        self.speed_plot = PlotGroup(tr("Tokens per second"), meaning("speed"))
+        self.acceptance_plot = PlotGroup(tr("Acceptance"), meaning("acceptance"))
         self.acceptance_plot.column.setContentsMargins(0, 12, 0, 0)
         self._now = QWidget()
         axis = QHBoxLayout(self._now)
@@ -76,7 +76,7 @@ class SpeedPanel(QWidget):
         self.span = Label("", "axis", "text3")
         axis.addWidget(self.span)
         axis.addStretch(1)
-        axis.addWidget(Label("now", "axis", "text3"))
+        axis.addWidget(Label(tr("now"), "axis", "text3"))
 
         self.company = CompanyRows()
 
@@ -84,10 +84,10 @@ class SpeedPanel(QWidget):
         bars = QVBoxLayout(self._bars)
         bars.setContentsMargins(0, 0, 0, 0)
         bars.setSpacing(0)
-        self._probed = Label("faint: probed only", "axis", "text3")
-        explain(self._probed, TOOLTIPS["probed"])
-        heading = Label("Acceptance by draft", "smallmedium")
-        explain(heading, TOOLTIPS["by draft"])
+        self._probed = Label(tr("faint: probed only"), "axis", "text3")
+        explain(self._probed, meaning("probed"))
+        heading = Label(tr("Acceptance by draft"), "smallmedium")
+        explain(heading, meaning("by draft"))
         bars.addLayout(row(heading, 1, self._probed))
         bars.addSpacing(4)
         self.drafts = [DraftRow(place) for place in range(1, MAX_DEPTH + 1)]
@@ -101,20 +101,20 @@ class SpeedPanel(QWidget):
         costs = QVBoxLayout(self._costs)
         costs.setContentsMargins(0, 0, 0, 0)
         costs.setSpacing(0)
-        heading = Label("Cost of a round, in plain steps", "smallmedium")
-        explain(heading, TOOLTIPS["costs"])
+        heading = Label(tr("Cost of a round, in plain steps"), "smallmedium")
+        explain(heading, meaning("costs"))
         costs.addWidget(heading)
         costs.addSpacing(4)
         self.costs = [CostRow(drafts) for drafts in range(MAX_DEPTH + 1)]
         for cost in self.costs:
             costs.addWidget(cost)
-        self.break_even = Number("to break even", TOOLTIPS["break even"])
-        self.accepted_here = Number("accepted here", TOOLTIPS["accepted"])
+        self.break_even = Number(tr("to break even"), meaning("break even"))
+        self.accepted_here = Number(tr("accepted here"), meaning("accepted"))
         costs.addSpacing(12)
         costs.addLayout(_side_by_side(self.break_even, self.accepted_here))
 
-        self.tokens_per_round = Number("tokens per round", TOOLTIPS["tokens per round"])
-        self.depth_now = Number("depth now", TOOLTIPS["depth"])
+        self.tokens_per_round = Number(tr("tokens per round"), meaning("tokens per round"))
+        self.depth_now = Number(tr("depth now"), meaning("depth"))
         self._numbers = QWidget()
         self._numbers.setLayout(_side_by_side(self.tokens_per_round, self.depth_now))
 
@@ -142,7 +142,7 @@ class SpeedPanel(QWidget):
         scroll.setFrameShape(QFrame.Shape.NoFrame)
         scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        scroll.setAccessibleName("Measurements")
+        scroll.setAccessibleName(tr("Measurements"))
 
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
@@ -168,22 +168,25 @@ class SpeedPanel(QWidget):
         self.refresh()
 
     def _wishes(self) -> QWidget:
-        self.overrides = Segments([("Auto", "auto"), ("On", "on"), ("Off", "off")], "MTP")
-        depths = [("Auto", None), *((str(depth), depth) for depth in range(1, MAX_DEPTH + 1))]
-        self.depths = Segments(depths, "Depth")
-        self.drafters = Segments([("Head", "mtp"), ("Copies", "lookup"), ("Both", "mixed"), MODEL], "Drafts")
-        explain(self.overrides, TOOLTIPS["override"])
-        explain(self.drafters, TOOLTIPS["drafters"])
-        explain(self.depths, TOOLTIPS["depths"])
-        self.copy_receipt = Button("Copy receipt", "link", "smallmedium")
-        explain(self.copy_receipt, TOOLTIPS["receipt"])
+        self.overrides = Segments([(tr("Auto"), "auto"), (tr("On"), "on"), (tr("Off"), "off")], "MTP")
+        depths = [(tr("Auto"), None), *((str(depth), depth) for depth in range(1, MAX_DEPTH + 1))]
+        self.depths = Segments(depths, tr("Depth"))
+        self.drafters = Segments(
+            [(tr("Head"), "mtp"), (tr("Copies"), "lookup"), (tr("Both"), "mixed"), (tr("Model"), "draft_model")],
+            tr("Drafts"),
+        )
+        explain(self.overrides, meaning("override"))
+        explain(self.drafters, meaning("drafters"))
+        explain(self.depths, meaning("depths"))
+        self.copy_receipt = Button(tr("Copy receipt"), "link", "smallmedium")
+        explain(self.copy_receipt, meaning("receipt"))
         pinned = QWidget()
         column = QVBoxLayout(pinned)
         column.setContentsMargins(20, 0, 20, 20)
         column.setSpacing(8)
         column.addWidget(Hairline())
         column.addSpacing(4)
-        for name, segments in (("MTP", self.overrides), ("Drafts", self.drafters), ("Depth", self.depths)):
+        for name, segments in (("MTP", self.overrides), (tr("Drafts"), self.drafters), (tr("Depth"), self.depths)):
             label = Label(name, tone="text2")
             label.setToolTip(segments.toolTip())
             label.setFixedWidth(48)
@@ -193,16 +196,16 @@ class SpeedPanel(QWidget):
             line.addWidget(segments, 1)
             column.addLayout(line)
         column.addSpacing(2)
-        self.export = Button("Export…", "link", "smallmedium")
-        explain(self.export, TOOLTIPS["export"])
+        self.export = Button(tr("Export…"), "link", "smallmedium")
+        explain(self.export, meaning("export"))
         self.measured = Label(role="small", tone="text3")
-        explain(self.measured, TOOLTIPS["measured"])
+        explain(self.measured, meaning("measured"))
         column.addLayout(row(self.measured, 1, self.export, self.copy_receipt, spacing=12))
         self.job_result = Paragraph(role="why", tone="text2")
         column.addWidget(self.job_result)
-        self.measure, self.check = Button(MEASURE), Button(CHECK)
-        explain(self.measure, TOOLTIPS["measure"])
-        explain(self.check, TOOLTIPS["check"])
+        self.measure, self.check = Button(tr(MEASURE)), Button(tr(CHECK))
+        explain(self.measure, meaning("measure"))
+        explain(self.check, meaning("check"))
         buttons = QHBoxLayout()
         buttons.setSpacing(8)
         buttons.addWidget(self.measure, 1)
@@ -215,10 +218,10 @@ class SpeedPanel(QWidget):
         if self.speed_plot.plot is not None:
             return
         self.speed_plot.plot = Plot(
-            80, [("mtp", "accent"), ("plain", "text2")], "Tokens per second over time", lambda v: f"{v:.0f}"
+            80, [("mtp", "accent"), ("plain", "text2")], tr("Tokens per second over time"), lambda v: f"{v:.0f}"
         )
         self.acceptance_plot.plot = Plot(
-            64, [("mtp", "accent")], "Acceptance over time, in per cent", lambda v: f"{v:.0f}"
+            64, [("mtp", "accent")], tr("Acceptance over time, in per cent"), lambda v: f"{v:.0f}"
         )
         self.acceptance_plot.plot.set_top(100.0)
         self.speed_plot.column.addWidget(self.speed_plot.plot)
@@ -277,7 +280,7 @@ class SpeedPanel(QWidget):
         top = axis_top(max(largest, plain or 0.0))
         if top != speeds.top:
             speeds.set_top(top)
-        speeds.set_reference(plain, "" if plain is None else f"plain {plain:.1f}")
+        speeds.set_reference(plain, "" if plain is None else tr("plain {plain}", plain=f"{plain:.1f}"))
         marks = [mark - log.writing_s for mark in log.marks if mark >= log.writing_s - span]
         speeds.show_marks(marks)
         acceptances.show_marks(marks)
@@ -289,7 +292,7 @@ class SpeedPanel(QWidget):
         self.speed_plot.value.setText("" if now is None else f"{now:.1f}")
         titles = {chat.id: chat.title for chat in self._session.chats} if log.company else {}
         self.company.show_company(log.company, titles)
-        explain(self.speed_plot, f"{TOOLTIPS['speed']}\n{totals_of(log.totals)}".strip())
+        explain(self.speed_plot, f"{meaning('speed')}\n{totals_of(log.totals)}".strip())
         recent = None if snapshot is None else (log.acceptance_now if log.live else snapshot.acceptance)
         self.acceptance_plot.value.setText("" if recent is None else f"{recent * 100:.0f} %")
 
@@ -307,7 +310,7 @@ class SpeedPanel(QWidget):
         drafters = drafters_of(snapshot) if snapshot is not None and drafting else ""
         self.drafted_by.setVisible(bool(drafters))
         self.drafted_by.show_text(drafters)
-        explain(self.drafted_by, TOOLTIPS["drafter"])
+        explain(self.drafted_by, meaning("drafter"))
         per_round = snapshot.tokens_per_round if snapshot is not None else None
         self._numbers.setVisible(drafting and per_round is not None)
         if per_round is not None:
@@ -349,7 +352,7 @@ class SpeedPanel(QWidget):
             return
         then = ""
         if running is not None and coming is not None and kind_of(running) != kind_of(coming):
-            then = f"From your next message: {coming_words(coming)}."
+            then = tr("From your next message: {coming}.", coming=coming_words(coming))
         info = self._session.model.info
         device = info.device.name if info is not None else ""
         sentence = sentence_of(decision, self._comparison, device)
@@ -368,7 +371,7 @@ class SpeedPanel(QWidget):
         for drafter in get_args(DrafterWish):
             button = self.drafters.button(drafter)
             button.setEnabled(info is not None and drafter not in refusals)
-            explain(button, refusals.get(drafter) or TOOLTIPS[drafter])
+            explain(button, refusals.get(drafter) or meaning(drafter))
         self.drafters.button("draft_model").setVisible(info is not None and draft_model_named(info.capability))
         self.depths.setEnabled(can and decision is not None and decision.mode != "plain")
         if info is not None:
@@ -384,10 +387,12 @@ class SpeedPanel(QWidget):
         for kind, button in (("measure", self.measure), ("check", self.check)):
             running = session.jobs.running is not None and session.jobs.running.kind == kind
             button.setText(
-                f"Stop ({session.jobs.running.fraction:.0%})" if running and session.jobs.running else words[kind]
+                tr("Stop ({fraction})", fraction=f"{session.jobs.running.fraction:.0%}")
+                if running and session.jobs.running
+                else tr(words[kind])
             )
             button.setEnabled(running or session.jobs.possible)
-        self.measured.setText("" if evidence is None else f"Measured {day(evidence.date)}")
+        self.measured.setText("" if evidence is None else tr("Measured {day}", day=day(evidence.date)))
         self.job_result.setVisible(bool(session.jobs.result))
         if session.jobs.result != self.job_result.accessibleName():
             self.job_result.show_text(session.jobs.result)
@@ -417,4 +422,4 @@ class SpeedPanel(QWidget):
         decision = self._decision
         if decision is not None:
             QGuiApplication.clipboard().setText(json.dumps(decision.receipt.to_json(), indent=2))
-            self._session.notice.emit("Receipt copied.")
+            self._session.notice.emit(tr("Receipt copied."))

@@ -6,7 +6,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QWidget
 
 from app.views.controls import TOOLTIP_LINE
-from app.views.figures import DEFINITIONS, HERE
+from app.views.figures import HERE, definitions
 from tests.app.house import House
 
 
@@ -27,7 +27,7 @@ def test_every_figure_of_the_speed_tab_is_defined_where_it_stands(house: House) 
 
 
 def test_the_footer_and_the_tab_call_this_computer_by_the_same_name(house: House) -> None:
-    assert HERE in DEFINITIONS
+    assert HERE in definitions()
     assert HERE in house.window.inspector.speed.overrides.toolTip().replace("\n", " ")
 
 

@@ -471,7 +471,7 @@ def test_where_chats_cannot_be_saved_the_sidebar_says_so(qtbot: QtBot, tmp_path:
     house = House(qtbot, store=Store(tmp_path / "file" / "chats.db"))
     house.load()
     assert house.window.sidebar.trouble.isVisible()
-    assert house.window.sidebar.trouble.text() == "Chats are kept until you quit."
+    assert house.window.sidebar.trouble.accessibleName() == "Chats are kept until you quit."
     assert "cannot be written to" in house.window.sidebar.trouble.toolTip().replace("\n", " ")
     house.exchange("hello", "works")
     house.window.close()

@@ -13,12 +13,15 @@ from PySide6.QtCore import QCoreApplication
 from PySide6.QtWidgets import QAbstractButton, QApplication, QLabel, QLineEdit, QWidget
 from pytestqt.qtbot import QtBot
 
-from app import words
+from app import paths, words
 from app.settings import Preset
 from app.views.controls import Elided
+from app.views.empty import read_prompts
 from app.views.settings import SettingsWindow
+from engine.types import ErrorReport, Failed
 from tests.app.house import House
 from tests.app.pseudo import CLOSE, OPEN, PseudoTranslator, pseudo
+from tests.app.scripted_worker import decision
 
 APP = Path(__file__).parents[2] / "app"
 DONE = (
@@ -34,6 +37,8 @@ DONE = (
     *("render/code.py", "render/page_text.py", "render/prose.py", "render/buttons.py", "views/find.py"),
     *("views/chat_list.py", "views/thought.py", "views/folded.py", "views/footer.py", "views/versions.py"),
     *("views/transcript.py", "views/call.py", "shelf.py", "crash.py", "background.py", "instance.py"),
+    *("views/verdict.py", "views/figures.py", "views/speed.py", "views/instruments.py", "views/drafters.py"),
+    *("views/receipt.py", "views/room_ahead.py"),
     *("session.py", "bridge.py", "attaching.py", "replies.py", "views/message.py", "views/composer.py"),
     *("views/chat.py", "views/queue.py", "views/attached.py", "views/desk.py", "views/sidebar.py", "views/window.py"),
     *("chats/chat.py", "chats/database.py", "chats/rows.py", "chats/files.py", "chats/store.py"),
@@ -44,7 +49,17 @@ DONE = (
 # What is written inside a call of these is not for people, or it is translated where it is used.
 NOT_FOR_PEOPLE = {
     *("tr", "mark", "debug", "info", "warning", "error", "exception", "critical", "compile", "Template", "getLogger"),
-    *("setProperty", "restyle", "execute", "executescript", "RuntimeError", "TypeError", "ValueError", "startswith"),
+    *(
+        "setProperty",
+        "restyle",
+        "meaning",
+        "execute",
+        "executescript",
+        "RuntimeError",
+        "TypeError",
+        "ValueError",
+        "startswith",
+    ),
 }
 
 
@@ -74,6 +89,8 @@ def _is_for_people(node: ast.AST, above: dict[ast.AST, ast.AST]) -> bool:
         if isinstance(parent, ast.Expr | ast.Raise | ast.Assert | ast.JoinedStr | ast.Compare):
             return isinstance(parent, ast.Expr) and not isinstance(node, ast.Constant)
         if isinstance(parent, ast.AnnAssign) and node is parent.annotation:
+            return False
+        if isinstance(parent, ast.Dict) and node in parent.keys:
             return False
         if isinstance(parent, ast.Call) and node is not parent.func:
             called = parent.func
@@ -125,7 +142,9 @@ def shown_texts(top: QWidget) -> Iterator[tuple[QWidget, str]]:
 
 
 # Names, numbers with their units, keys: the same in every language.
-_SAME = re.compile(r"[^A-Za-z]*|Guide.*|Foreword|MTP|(Ctrl|Esc|Shift|Return)\b.*|/models/\S*|[\d.,]+ ?(GB|MB|tok/s)?")
+_SAME = re.compile(
+    r"[^A-Za-z]*|Guide.*|Foreword|MTP|(Ctrl|Esc|Shift|Return)\b.*|/models/\S*|[\d.,]* ?(GB|MB|tok/s|s|ms)?"
+)
 
 
 def in_english(top: QWidget, data: tuple[str, ...]) -> list[str]:
@@ -175,3 +194,22 @@ def test_the_menus_can_be_read_abroad(abroad: House) -> None:
         menu = top.menu()
         assert menu is not None
         assert [action.text() for action in menu.actions() if action.text() and OPEN not in action.text()] == []
+
+
+def test_a_conversation_can_be_read_abroad(abroad: House) -> None:
+    """Sentences of the engine, which come with a decision or an error, are in English; so is what a model writes."""
+    house = abroad
+    house.window.inspector.show_tab(0)
+    house.exchange("xyz", "xyz\n\n```python\nxyz = 1\n```")
+    house.send("xyz")
+    house.worker.say(Failed(house.worker.last_id, ErrorReport("internal", "xyz"), None))
+    house.tick()
+    house.session.new_chat()
+    house.window.chat.transcript.window().grab()
+    from_elsewhere = (decision().sentence, "xyz", *read_prompts(paths.RESOURCES / "prompts.toml"))
+    for tab in range(3):
+        house.window.inspector.show_tab(tab)
+        QApplication.processEvents()
+        assert in_english(house.window, data=from_elsewhere) == []
+    assert cut_off(house.window.chat) == []
+    assert cut_off(house.window.sidebar) == []
