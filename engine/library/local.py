@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 from engine.errors import ModelError
+from engine.library import snapshot
 
 GUIDE = "guide"
 """What the model in the box is called."""
@@ -17,7 +18,7 @@ def resolve(name: str) -> Path:
     """The folder of the model that `name` means: "guide", a folder, or a repo id in the Hugging Face cache.
 
     Nothing is downloaded and no server is asked. Whether the folder holds a usable model is not looked at. Raises
-    ModelError (model_missing) where there is none.
+    ModelError (model_missing) where there is none, and (model_incomplete) where a download of it has not ended.
     """
     if name.strip().lower() == GUIDE:
         return GUIDE_FOLDER
@@ -44,11 +45,19 @@ def display_name(folder: Path) -> str:
 
 
 def _snapshot(repo: str) -> Path | None:
-    from huggingface_hub import try_to_load_from_cache
-    from huggingface_hub.errors import HFValidationError
-
-    try:
-        config = try_to_load_from_cache(repo, "config.json")
-    except HFValidationError:
+    """The folder of a cached repo. Raises ModelError (model_incomplete) where only a part of it came."""
+    folder = snapshot.repo_folder(snapshot.cache_folder(), repo)
+    if (commit := snapshot.best_commit(folder)) is not None:
+        there = folder / "snapshots" / commit
+        return there if (there / "config.json").is_file() else None
+    begun = snapshot.commits(folder)
+    if not begun and not snapshot.parts(folder):
         return None
-    return Path(config).parent if isinstance(config, str) else None
+    standing = snapshot.standing(folder / "snapshots" / (begun[0] if begun else ""))
+    raise ModelError(
+        "model_incomplete",
+        f"Only a part of “{repo}” is on this computer ({standing.percent} %).",
+        kept="What came of it is kept.",
+        next_step=f"Resume its download, in the window or with: foreword models pull {repo}",
+        detail=", ".join((*standing.missing, *standing.wrong)),
+    )

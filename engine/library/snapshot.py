@@ -161,6 +161,18 @@ def commits(folder: Path) -> list[str]:
     return sorted(found, key=lambda commit: (commit != used, -found[commit]))
 
 
+def best_commit(folder: Path) -> str | None:
+    """The commit to open: the used one if all of it is there, else the newest of which all is; None without any.
+
+    Another tool may have begun an update and left it half-made.
+    """
+    for commit in commits(folder):
+        there = folder / "snapshots" / commit
+        if there.is_dir() and standing(there).complete:
+            return commit
+    return None
+
+
 def parts(folder: Path) -> list[Path]:
     """What has come of files that are not complete, another tool's too."""
     return sorted(folder.glob(f"blobs/*{PART}"))
@@ -221,7 +233,8 @@ def _by_index(folder: Path) -> Standing:
         except ModelError as error:
             if error.report.code == "truncated_weights":
                 wrong.append(file.name)
-    if weights and not any(next(folder.glob(pattern), None) for pattern in TOKENIZERS):
+    has_tokenizer = any(next(folder.glob(pattern), None) for pattern in TOKENIZERS)
+    if weights and not has_tokenizer and not _is_head(folder):
         missing.append("tokenizer.json")
     have = size_of(folder)
     # What is missing is about as large as what is there of its kind.
@@ -229,6 +242,15 @@ def _by_index(folder: Path) -> Standing:
     shards = [name for name in missing if name.endswith(".safetensors")]
     average = sum(file.stat().st_size for file in present) // len(present) if present else 0
     return Standing(have, have + average * len(shards), tuple(missing), tuple(wrong))
+
+
+def _is_head(folder: Path) -> bool:
+    """Whether a folder holds a head alone, which has no tokenizer of its own."""
+    try:
+        kind = json.loads((folder / "config.json").read_text(encoding="utf-8")).get("model_type")
+    except (OSError, ValueError, AttributeError, RecursionError):
+        return False
+    return isinstance(kind, str) and kind.endswith("_mtp")
 
 
 def size_of(folder: Path) -> int:

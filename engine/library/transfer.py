@@ -184,6 +184,10 @@ def _fetch(
         if start:
             phase("checking")
             _hash_part(part, digest, stop)
+        if start == file.size and digest.hexdigest() != file.etag:  # whatever this is, it is not the file
+            out.truncate(0)
+            moved(-file.size)
+            start, digest = 0, digest_of(file)
         if start < file.size:
             phase("fetching")
             start = _receive(connection, repo, commit, file, out, start, digest, stop, moved, room)

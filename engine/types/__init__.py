@@ -101,6 +101,7 @@ from engine.types.request import (
     SetBy,
     UsedSampling,
 )
+from engine.types.stored import Origin, StoredModel, StoredState, Verified
 
 __all__ = [
     "MAX_DEPTH",
@@ -152,6 +153,7 @@ __all__ = [
     "MtpKind",
     "MtpVerdict",
     "MtpWish",
+    "Origin",
     "Overflow",
     "Override",
     "PastCall",
@@ -177,12 +179,15 @@ __all__ = [
     "Snapshot",
     "Started",
     "Status",
+    "StoredModel",
+    "StoredState",
     "Suggestion",
     "TextDelta",
     "Timing",
     "Timings",
     "Unloaded",
     "UsedSampling",
+    "Verified",
     "WaitReason",
     "Waiting",
     "Weighed",
