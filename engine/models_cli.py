@@ -9,14 +9,16 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
+from engine import downloads_cli
 from engine.errors import EngineError
 from engine.types import ErrorReport, Judgement, SearchOrder, SearchPage, Suggestion
 
 
 def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add `models` and what can be done with them to the commands of a parser."""
-    models = commands.add_parser("models", help="find models, and see what one would be on this machine")
+    models = commands.add_parser("models", help="find models, download them, and see what is on this machine")
     actions = models.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    downloads_cli.add_actions(actions)
 
     search = actions.add_parser(
         "search",

@@ -107,9 +107,10 @@ ENGINE = {
         *("engine.types", "engine.errors", "engine.parts", "engine.tool_calls", "engine.sampling", "engine.evidence"),
     ),
     "engine.terminal": ("engine.types", "engine.errors", "engine.parts", "engine.worker"),
+    "engine.downloads_cli": ("engine.types", "engine.errors", "engine.library"),
     "engine.models_cli": (
         *("engine.types", "engine.errors", "engine.device", "engine.memory", "engine.library", "engine.judge"),
-        "engine.suggest",
+        *("engine.suggest", "engine.downloads_cli"),
     ),
     "engine.cli": ("engine",),
 }

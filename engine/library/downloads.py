@@ -183,6 +183,10 @@ class Downloads:
             self._changed.notify_all()
         for thread in self._threads:
             thread.join(seconds)
+        with self._changed:
+            for job in self._jobs.values():
+                if job.connection is not None and not job.busy:
+                    job.connection.close()
 
     def __enter__(self) -> Downloads:
         return self
@@ -199,6 +203,7 @@ class Downloads:
 
     def _run(self, job: _Job) -> None:
         if job.running and not job.stop.asked:
+            self._work()
             return
         if job.state == "done" or (job.error is not None and job.error.code in ASK_AGAIN):
             job.listing = None
@@ -341,7 +346,7 @@ class Downloads:
                 self._end(job, "failed", failures.on_disk(error, str(self.cache)).keeping(KEPT).report)
         elif job.remove:
             self._clear(job)
-        elif job.state == "fetching" and job.left:
+        elif job.state == "fetching" and job.left and not stop.asked:
             job.connection, connection = connection, None
         if connection is not None:
             connection.close()

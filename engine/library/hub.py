@@ -17,6 +17,7 @@ from urllib.parse import quote, urlsplit
 import httpx
 
 from engine.errors import EngineError
+from engine.library.token import token_for
 from engine.types import HubModel, SearchOrder, SearchPage
 
 ENDPOINT = "https://huggingface.co"
@@ -81,8 +82,7 @@ class Hub:
     """One hub. May be used by several threads at once."""
 
     def __init__(self, endpoint: str | None = None, token: str | None = None) -> None:
-        """By default the hub and the token are those that huggingface_hub would use: `HF_ENDPOINT`, `HF_TOKEN` and what
-        its own login keeps."""
+        """By default `HF_ENDPOINT` or the usual hub, and the token that is kept for it (see token.py)."""
         self.endpoint = (endpoint or os.environ.get("HF_ENDPOINT") or ENDPOINT).rstrip("/")
         self._token = token
         self._client: httpx.Client | None = None
@@ -176,7 +176,7 @@ class Hub:
                 next_step="Unset it to look for models.",
             )
         client = self._opened()
-        token = self._token or _token()
+        token = self._token or token_for(self.endpoint)
         # httpx leaves this header out where it is sent on to another origin.
         headers = headers | ({"Authorization": f"Bearer {token}"} if token else {})
         return _Answer(client, client.build_request("GET", address, headers=headers, params=params), repo)
@@ -299,11 +299,3 @@ def _model(entry: object) -> HubModel | None:
 
 def _same_origin(address: str, endpoint: str) -> bool:
     return urlsplit(address)[:2] == urlsplit(endpoint)[:2]
-
-
-def _token() -> str | None:
-    """What huggingface_hub's own login keeps, or `HF_TOKEN`."""
-    from huggingface_hub import get_token
-
-    token: str | None = get_token()
-    return token

@@ -124,7 +124,7 @@ def publish(folder: Path, listing: Listing, revision: str) -> Path:
             others = [other for other in listing.wanted if other.etag == file.etag and other != file]
             (shutil.copyfile if others else os.replace)(blob, beside)
         os.replace(beside, link)
-    if revision != listing.commit:
+    if revision != listing.commit and not {"", ".", ".."} & set(revision.split("/")):
         ref = folder / "refs" / revision
         ref.parent.mkdir(parents=True, exist_ok=True)
         beside = ref.with_name(f".{ref.name}.{os.getpid()}")

@@ -279,10 +279,9 @@ def _where(connection: Connection, repo: str, commit: str, file: RemoteFile, sto
     address = connection.file_address(repo, commit, file.path)
     with connection.open("HEAD", address, repo=repo, leave=False) as answer, stop.watching(answer):
         said = answer.headers.get("X-Linked-ETag") or answer.headers.get("ETag") or ""
-        etag = re.sub(r'^W/|"', "", said)
-        if "X-Repo-Commit" not in answer.headers or not etag:
-            raise failures.web_page(answer)
-        if etag != file.etag:
+        etag, location = re.sub(r'^W/|"', "", said), answer.headers.get("Location")
+        of_the_hub = "X-Repo-Commit" in answer.headers
+        if of_the_hub and etag and etag != file.etag:
             raise HubError(
                 "changed",
                 f"The hub announced two different contents for {file.path}.",
@@ -290,9 +289,10 @@ def _where(connection: Connection, repo: str, commit: str, file: RemoteFile, sto
                 detail=f"{etag} instead of {file.etag}",
                 passing=True,
             )
-        if location := answer.headers.get("Location"):
-            return str(httpx.URL(str(answer.url)).join(location))
-        return str(answer.url)
+        if location is None and not of_the_hub:
+            raise failures.web_page(answer)
+        # A mirror may send on without a word of what the file is: its hash tells, once it is there.
+        return str(answer.url) if location is None else str(answer.url.join(location))
 
 
 def _begins_at(answer: httpx.Response, file: RemoteFile, start: int) -> int:

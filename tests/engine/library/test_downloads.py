@@ -322,6 +322,15 @@ def test_d01_d19_a_new_start_goes_on_where_the_last_one_ended(desk: Desk) -> Non
     assert [len(desk.hub.bodies(name)) for name in SHARDS] == [1, 2, 1]
 
 
+def test_asking_again_for_what_was_under_way_goes_on_with_it(desk: Desk) -> None:
+    desk.hub.misbehave(SHARD, Silence(after=100_000))
+    downloads = desk.downloads()
+    downloads.add(REPO)
+    until(lambda: len(desk.hub.bodies(SHARD)) == 1)
+    downloads.close()
+    assert desk.pull().state == "done"
+
+
 def test_what_was_paused_stays_paused_over_a_restart(desk: Desk) -> None:
     desk.hub.misbehave(SHARD, Silence(after=1000))
     downloads = desk.downloads()

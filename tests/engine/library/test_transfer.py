@@ -171,6 +171,15 @@ def test_another_content_than_the_list_names_is_not_fetched(place: Place) -> Non
     assert not place.ranges
 
 
+def test_d25_a_mirror_may_send_on_without_a_word_and_the_hash_tells(place: Place) -> None:
+    away = f"{place.hub.store}/store/{REPO}/{place.commit}/model.safetensors?X-Signature=1"
+    place.hub.misbehave("model.safetensors", Answer(302, b"", {"Location": away}), stage="resolve")
+    place.hub.misbehave("model.safetensors", WrongBytes(at=1))
+    assert place.why().report.code == "damaged"
+    place.hub.misbehave("model.safetensors", Answer(302, b"", {"Location": away}), stage="resolve")
+    assert place.fetch() == WEIGHTS
+
+
 def test_a_body_longer_than_the_file_is_refused(place: Place) -> None:
     place.hub.misbehave("model.safetensors", Answer(200, WEIGHTS + b"more"))
     assert place.why().report.code == "changed"
