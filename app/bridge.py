@@ -159,6 +159,11 @@ class Bridge(QObject):
         self._timer.timeout.connect(self.tick)
 
     @property
+    def worker(self) -> Any:
+        """The worker in use, for whoever shares it; None before it was started and after it was lost."""
+        return self._worker
+
+    @property
     def state(self) -> State:
         """What the furthest of the replies does; where there is none, whether a model is being loaded."""
         states = {reply.state for reply in self._replies.values()}

@@ -18,7 +18,7 @@ class IdleModel(QObject):
         """`busy` tells whether the model has something to do."""
         super().__init__(parent)
         self._model = model
-        self._busy = busy
+        self._busy = [busy]
         self.timer = QTimer(self)
         self.timer.setSingleShot(True)
         self.timer.timeout.connect(self._end)
@@ -32,8 +32,12 @@ class IdleModel(QObject):
         else:
             self.timer.start(minutes * MINUTE_MS)
 
+    def hold_while(self, busy: Callable[[], bool]) -> None:
+        """Something else may need the model too."""
+        self._busy.append(busy)
+
     def _end(self) -> None:
-        if self._busy():
+        if any(busy() for busy in self._busy):
             self.begin()
         else:
             self._model.free()

@@ -7,6 +7,7 @@ import multiprocessing
 import signal
 import sys
 from collections.abc import Sequence
+from functools import partial
 
 from PySide6.QtCore import QCoreApplication, QLocale, QTranslator
 from PySide6.QtWidgets import QApplication
@@ -17,6 +18,7 @@ from app.background import Call
 from app.bridge import Bridge, WorkerLike
 from app.chats.store import Store
 from app.instance import Instance
+from app.local_api import LocalApi, ServerLike
 from app.session import Session
 from app.settings import Settings
 from app.views.empty import read_prompts
@@ -33,6 +35,14 @@ def make_worker() -> WorkerLike:
     from engine.worker import Worker
 
     return Worker(imports=IMPORTS)
+
+
+def make_server(bridge: Bridge, port: int, token: str) -> ServerLike:
+    """The local API over the worker that is in use."""
+    from engine.server.server import Server
+    from engine.server.settings import ServerSettings
+
+    return Server(lambda: bridge.worker, ServerSettings(port=port, token=token))
 
 
 def application(argv: Sequence[str]) -> QApplication:
@@ -57,7 +67,12 @@ def build(settings: Settings, bridge: Bridge, store: Store | None = None) -> Win
     theme.choose(settings.appearance)
     settings.listen(lambda name: dress(settings, name))
     session = Session(bridge, settings, store)
-    window = Window(session, read_prompts(paths.RESOURCES / "prompts.toml"))
+    api = LocalApi(settings, partial(make_server, bridge))
+    session.idle.hold_while(api.was_used)
+    window = Window(session, read_prompts(paths.RESOURCES / "prompts.toml"), api)
+    api.setParent(window)
+    bridge.ready.connect(api.open)
+    window.closed.connect(api.close)  # before the worker ends: what it writes for others ends with what there is
     session.setParent(window)
     if not settings.geometry:
         window.fit(window.screen().availableSize())

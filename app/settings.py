@@ -224,6 +224,18 @@ class Settings:
         "auto",
     )
 
+    local_api: bool = declared(
+        Switch(
+            page=mark("Local API"),
+            label=mark("Let other programs on this computer use the model"),
+            hint=mark("They write with the model that is loaded here, beside your own chats."),
+        ),
+        False,
+    )
+    local_api_port: int = declared(Number(page=mark("Local API"), label=mark("Port"), low=1024, high=65535), 11543)
+    local_api_token: str = declared(Text(), "")
+    """What other programs have to know; made when the local API is switched on for the first time."""
+
     # What belongs to one model or one preset, and what the window remembers.
     sampling: SamplingChoice = declared(Value(entry=_sampling), SamplingChoice())
     """For every chat, where neither the chat nor its model has a value of its own."""

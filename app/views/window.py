@@ -22,6 +22,7 @@ from PySide6.QtWidgets import (
 from app import diagnostics, paths, theme
 from app.actions import Actions
 from app.chats.chat import Chat
+from app.local_api import LocalApi
 from app.render.page_text import PageText
 from app.session import Session
 from app.settings import GUIDE
@@ -30,6 +31,7 @@ from app.views.controls import FocusRing, Hairline
 from app.views.header import HEADER, Header
 from app.views.inspector import WIDTH as INSPECTOR
 from app.views.inspector import Inspector
+from app.views.local_api import ApiSection
 from app.views.presets import PresetSection
 from app.views.settings import SettingsWindow
 from app.views.sidebar import WIDTH as SIDEBAR
@@ -53,9 +55,10 @@ class Window(QMainWindow):
     """The window has been painted for the first time: from here on work does not delay it."""
     closed = Signal()
 
-    def __init__(self, session: Session, prompts: list[str]) -> None:
+    def __init__(self, session: Session, prompts: list[str], api: LocalApi) -> None:
         super().__init__()
         self.session = session
+        self._api = api
         self._settings = session.settings
         self._was_painted = False
         self._crashed = False
@@ -241,6 +244,7 @@ class Window(QMainWindow):
         if self._settings_window is None:
             self._settings_window = SettingsWindow(self._settings, self)
             self._settings_window.page("Chat").add(PresetSection(self._settings, lambda: self.session.current))
+            self._settings_window.page("Local API").add(ApiSection(self._api))
         if page:
             self._settings_window.show_page(page)
         self._settings_window.show()

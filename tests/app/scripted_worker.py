@@ -36,6 +36,7 @@ from engine.types import (
     SamplingChoice,
     Snapshot,
     Started,
+    Status,
     TextDelta,
     Timing,
 )
@@ -113,8 +114,18 @@ class ScriptedWorker:
         self._comparers: dict[str, Comparer] = {}
         self._drafted_last = True
         self._subject = -1
+        self._model: ModelInfo | None = None
         self.was_started = False
         self.was_shut_down = False
+
+    @property
+    def model(self) -> ModelInfo | None:
+        """The model that it says it has loaded."""
+        return self._model
+
+    @property
+    def status(self) -> Status:
+        return Status()
 
     def start(self) -> None:
         self.was_started = True
@@ -168,7 +179,8 @@ class ScriptedWorker:
 
     def get_ready(self, info: ModelInfo | None = None) -> None:
         """Ready, and the model that was asked for is loaded."""
-        self.say(Ready(), Loaded(info or model_info()))
+        self._model = info or model_info()
+        self.say(Ready(), Loaded(self._model))
 
     def count_words(self) -> None:
         """What was asked to be counted has a token a word."""
