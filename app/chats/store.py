@@ -124,6 +124,10 @@ class Store:
     def keep(self, *chats: Chat) -> None:
         """Write down what a chat is besides its messages and its draft: title, place, settings."""
         every = [values_of(chat) for chat in chats]
+        with self._wake:
+            for chat, values in zip(chats, every, strict=True):
+                if chat.id in self._typed:  # what waits to be written is older, and would be written over this
+                    self._typed[chat.id] = (values, self._typed[chat.id][1])
         self._do(lambda db: [put(db, "chats", values) for values in every])
 
     def keep_soon(self, chat: Chat) -> None:

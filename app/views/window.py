@@ -244,7 +244,7 @@ class Window(QMainWindow):
         if self._settings_window is None:
             self._settings_window = SettingsWindow(self._settings, self)
             self._settings_window.page("Chat").add(PresetSection(self._settings, lambda: self.session.current))
-            self._settings_window.page("Local API").add(ApiSection(self._api))
+            self._settings_window.page(mark("Local API")).add(ApiSection(self._api))
         if page:
             self._settings_window.show_page(page)
         self._settings_window.show()

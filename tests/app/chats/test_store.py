@@ -82,6 +82,17 @@ def spoken(chat: Chat) -> list[tuple[str, str]]:
 # ---------------------------------------------------------------- everything comes back
 
 
+def test_what_waits_to_be_written_is_not_written_over_what_came_after_it(shelf: Shelf) -> None:
+    """A question went back to where it was typed, and was sent again at once."""
+    store = shelf.open()
+    chat = Chat()
+    chat.draft = "one"
+    store.keep_soon(chat)
+    turn = chat.ask("one")
+    store.add(chat, turn, turn.add(Answer("two", "done")))
+    assert shelf.reopened(chat).title == "one"
+
+
 def test_a_chat_comes_back_with_everything_that_belongs_to_it(shelf: Shelf) -> None:
     store = shelf.open()
     chat = Chat(
