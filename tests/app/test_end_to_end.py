@@ -122,6 +122,23 @@ def test_the_plots_receive_points_and_the_panel_numbers(chat: Home, qtbot: QtBot
     assert chat.window.header.chip.text.startswith(f"{counted.tokens_per_second:.0f} tok/s")
 
 
+def test_what_came_from_accepted_drafts_is_known_to_the_character(chat: Home, qtbot: QtBot) -> None:
+    chat.session.model.set_wish(MtpWish("on", 2))
+    chat.session.current.max_tokens = 200
+    lengths: list[int] = []
+    chat.bridge.lengths.connect(lambda _, each: lengths.extend(each))
+    chat.ask(qtbot, "neji toro")
+    qtbot.waitUntil(chat.idle, timeout=PATIENCE_MS)
+    answer = chat.session.current.turns[-1].latest
+    assert answer is not None
+    stats = chat.measured().stats
+    assert len(lengths) == stats.tokens
+    assert sum(lengths) <= len(answer.text)
+    drafted = sum(end - start for start, end in answer.drafted)
+    assert (drafted > 0) == (stats.accepted > 0)
+    assert drafted <= sum(sorted(lengths)[len(lengths) - stats.accepted :])
+
+
 def test_stop_ends_the_reply_and_the_next_message_works(chat: Home, qtbot: QtBot) -> None:
     chat.session.current.max_tokens = None
     chat.ask(qtbot, "neji toro")
