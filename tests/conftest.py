@@ -4,6 +4,8 @@ import json
 import os
 import sys
 import tempfile
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -28,6 +30,17 @@ if sys.platform == "linux":
 # examples each time; everywhere else each run looks further.
 settings.register_profile("foreword", deadline=None, derandomize="CI" in os.environ)
 settings.load_profile("foreword")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def no_engine_outlives_its_tests() -> Iterator[None]:
+    """MLX's CPU backend waits for ever where two threads use it at once, so an engine thread that a test leaves behind
+    would stop some later one that has nothing to do with it."""
+    yield
+    for thread in threading.enumerate():
+        if thread.name == "engine":
+            thread.join(60)
+            assert not thread.is_alive(), "an engine thread is still at work"
 
 
 @pytest.fixture(autouse=True)
