@@ -69,9 +69,12 @@ def together(ours: BatchDrafter | None, theirs: BatchDrafter | None, have: int, 
     """The drafter of `have` sequences and of `more` that join them; neither is to be used any more."""
     chain, drafting = _parts(ours, have)
     joining, places = _parts(theirs, more)
-    if chain is not None and joining is not None:
+    if chain is None and joining is not None:
+        # Others may join it, of which the conversation that it came from must know nothing: its marks are in that one.
+        chain = joining.take(list(range(len(places))))
+    elif chain is not None and joining is not None:
         chain.extend(joining, len(drafting), len(places))
-    return _company(chain or joining, [*drafting, *(have + place for place in places)], have + more)
+    return _company(chain, [*drafting, *(have + place for place in places)], have + more)
 
 
 def apart(drafter: BatchDrafter | None, sequences: Sequence[int], batch: int) -> BatchDrafter | None:

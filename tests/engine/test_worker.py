@@ -670,6 +670,33 @@ def test_several_chats_are_written_at_once_and_each_says_what_it_says_alone(work
 
 
 @pytest.mark.parametrize("kind", ["dense", "hybrid"])
+def test_a_chat_that_drafted_first_among_plain_ones_can_be_written_again(
+    worker: Worker, tmp_path: Path, kind: str
+) -> None:
+    """Those who join it later draft in one chain with it, of which its own history must know nothing."""
+    loaded(worker, build(tmp_path / "model", kind, seed=0))
+    wishes = [MtpWish("off"), MtpWish("on", 2), MtpWish("on", 2)]
+
+    def asked(number: int, chat: str) -> Request:
+        """Long enough that even on a busy computer the last one joins before the first has ended."""
+        place = number % 10
+        return request(number, f"neji toro {place}", f"{chat} {place}", mtp=wishes[place], max_tokens=300)
+
+    alone = write(worker, asked(1, "alone"))
+    for i in range(3):
+        worker.generate(asked(10 + i, "beside"))
+    events: list[Event] = []
+    while len(events) < 3:
+        events.append(until(worker, Finished, Failed)[-1])
+    replies = {event.id: event.reply for event in events if isinstance(event, Finished)}
+    assert replies[11].tokens == alone.tokens
+    assert replies[11].stats.batch == 3
+    again = write(worker, asked(21, "beside"))  # goes back to where the question ended
+    assert again.tokens == alone.tokens
+    assert again.reused_tokens > 0
+
+
+@pytest.mark.parametrize("kind", ["dense", "hybrid"])
 def test_versions_of_one_reply_are_written_at_once_go_on_from_their_chat_and_say_what_they_say_alone(
     worker: Worker, tmp_path: Path, kind: str
 ) -> None:
