@@ -174,7 +174,7 @@ def main() -> None:
     args = parser.parse_args()
     random = Random(args.seed)
     process = psutil.Process()
-    with serving(rows=16) as (server, worker):
+    with serving(rows=30) as (server, worker):
         soak = Soak(server, worker)
         soak.run(list(asks(random, 60)), args.callers)  # by now all that is kept once is there
         held, arrays = process.memory_info().rss, mx.get_active_memory()
