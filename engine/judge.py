@@ -16,7 +16,8 @@ from engine.errors import ModelError
 from engine.evidence import evidence_for, speedups
 from engine.inspection import capability_now
 from engine.library import catalog, outline
-from engine.library.hub import Budget, Hub, HubError
+from engine.library.failures import HubError
+from engine.library.hub import Budget, Hub
 from engine.library.local import display_name, resolve
 from engine.library.repo_id import RepoId, parse
 from engine.memory import memory_available, memory_needed, refuse_too_large, size_words

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Any
@@ -37,6 +37,14 @@ def endpoint() -> str:
     return (os.environ.get("HF_ENDPOINT") or str(constants.ENDPOINT)).rstrip("/")
 
 
+def stays_offline() -> bool:
+    """Whether somebody asked for no network at all (HF_HUB_OFFLINE)."""
+    from huggingface_hub import constants
+
+    said = os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE")
+    return said or bool(constants.is_offline_mode())
+
+
 class Connection:
     """A client of one hub. May be used from several threads at once; `close` ends what is under way."""
 
@@ -45,9 +53,7 @@ class Connection:
     ) -> None:
         """`at` is the hub's address, by default `endpoint()`; `hub_token` by default what `token_for` finds, and ""
         is none. `connect` and `read` in seconds. Raises HubError (offline)."""
-        from huggingface_hub import constants
-
-        if constants.is_offline_mode():
+        if stays_offline():
             raise failures.offline()
         self.endpoint = (at or endpoint()).rstrip("/")
         self._token = token.token_for(self.endpoint) if hub_token is None else hub_token or None
@@ -111,7 +117,7 @@ class Connection:
 
     def json(self, path: str, params: Mapping[str, str] | None = None, *, repo: str = "") -> Any:
         """What the hub says at a path ("/api/…"). Raises HubError, for anything but JSON too."""
-        return self._json(self.endpoint + path, params, repo)[0]
+        return self.list_page(self.endpoint + path, params, repo=repo)[0]
 
     def pages(self, path: str, params: Mapping[str, str] | None = None, *, repo: str = "") -> Iterator[list[Any]]:
         """A list that comes in pages, one after the other as they are asked for. Raises HubError."""
@@ -119,13 +125,41 @@ class Connection:
         for _ in range(MAX_PAGES):
             if address is None:
                 return
-            entries, after = self._json(address, params, repo)
+            entries, after = self.list_page(address, params, repo=repo)
             if not isinstance(entries, list):
-                raise _unexpected(address, "not a list")
+                raise unexpected(address, "not a list")
             yield entries
-            if after is not None and not self._is_the_hub(after):
-                raise _unexpected(address, "the list goes on elsewhere")
             address, params = after, None
+
+    def list_page(
+        self,
+        address: str,
+        params: Mapping[str, str] | None = None,
+        *,
+        repo: str = "",
+        received: Callable[[int], None] = lambda bytes: None,
+    ) -> tuple[Any, str | None]:
+        """What the hub says at an address of its own, and the address where a list goes on. `received` is told of each
+        block's bytes and may raise. Raises HubError, for anything but JSON too, and for an address of another host."""
+        if _origin(address) != _origin(self.endpoint):
+            raise unexpected(address, "not an address of the hub")
+        with self.open("GET", address, params=params, repo=repo) as answer:
+            if "json" not in answer.headers.get("Content-Type", "json"):
+                raise failures.web_page(answer)
+            body = bytearray()
+            for block in answer.iter_bytes():
+                body += block
+                received(len(block))
+                if len(body) > MAX_JSON:
+                    raise unexpected(address, f"more than {MAX_JSON} bytes")
+            after = re.search(r'<([^>]*)>\s*;\s*rel="?next"?', answer.headers.get("Link", ""))
+            base = str(answer.url)
+        try:
+            return json.loads(body), None if after is None else urljoin(base, after[1])
+        except (ValueError, RecursionError) as error:
+            if body.lstrip()[:1] == b"<":
+                raise failures.web_page(answer) from None
+            raise unexpected(address, f"{type(error).__name__}: {error}") from None
 
     def close(self) -> None:
         self._client.close()
@@ -135,25 +169,6 @@ class Connection:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.close()
-
-    def _json(self, address: str, params: Mapping[str, str] | None, repo: str) -> tuple[Any, str | None]:
-        """The content, and where its next page is."""
-        with self.open("GET", address, params=params, repo=repo) as answer:
-            if "json" not in answer.headers.get("Content-Type", "json"):
-                raise failures.web_page(answer)
-            body = bytearray()
-            for block in answer.iter_bytes():
-                body += block
-                if len(body) > MAX_JSON:
-                    raise _unexpected(address, f"more than {MAX_JSON} bytes")
-            after = re.search(r'<([^>]*)>\s*;\s*rel="?next"?', answer.headers.get("Link", ""))
-            base = str(answer.url)
-        try:
-            return json.loads(body), None if after is None else urljoin(base, after[1])
-        except (ValueError, RecursionError) as error:
-            if body.lstrip()[:1] == b"<":
-                raise failures.web_page(answer) from None
-            raise _unexpected(address, f"{type(error).__name__}: {error}") from None
 
     def _is_the_hub(self, address: str) -> bool:
         return _origin(address) == _origin(self.endpoint) != _origin("")
@@ -175,7 +190,8 @@ def _target(answer: httpx.Response) -> str:
         return ""
 
 
-def _unexpected(address: str, detail: str) -> HubError:
+def unexpected(address: str, detail: str) -> HubError:
+    """An answer that no hub gives."""
     return HubError(
         "hub_answer",
         "The hub answered in an unexpected way.",

@@ -5,32 +5,27 @@ Everything is bounded, in requests, bytes and time, since a repo may be anybody'
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
-import httpx
-
-from engine.errors import EngineError
-from engine.library.token import token_for
+from engine.library import failures
+from engine.library.connection import Connection, unexpected
+from engine.library.connection import endpoint as usual_endpoint
+from engine.library.failures import HubError
 from engine.types import HubModel, SearchOrder, SearchPage
 
-ENDPOINT = "https://huggingface.co"
 PAGE = 30
 """Models on a page of a search."""
-MAX_JSON = 16_000_000
-"""Bytes of an answer about models. The file list of the largest repos takes less than one million."""
 MAX_FILES = 20_000
-TIMEOUT = httpx.Timeout(15.0, connect=8.0)
+CONNECT, READ = 8.0, 15.0
+"""Seconds to wait for a connection, and for the next bytes: somebody is looking on."""
 
-
-class HubError(EngineError):
-    """The hub was not reached, or it said no."""
+KEPT = "What is on this computer can be used."
 
 
 @dataclass(frozen=True)
@@ -83,9 +78,9 @@ class Hub:
 
     def __init__(self, endpoint: str | None = None, token: str | None = None) -> None:
         """By default `HF_ENDPOINT` or the usual hub, and the token that is kept for it (see token.py)."""
-        self.endpoint = (endpoint or os.environ.get("HF_ENDPOINT") or ENDPOINT).rstrip("/")
+        self.endpoint = (endpoint or usual_endpoint()).rstrip("/")
         self._token = token
-        self._client: httpx.Client | None = None
+        self._connection: Connection | None = None
         self._lock = threading.Lock()
 
     def __enter__(self) -> Hub:
@@ -95,8 +90,8 @@ class Hub:
         self.close()
 
     def close(self) -> None:
-        if self._client is not None:
-            self._client.close()
+        if self._connection is not None:
+            self._connection.close()
 
     # ------------------------------------------------------------ what can be asked
 
@@ -107,20 +102,18 @@ class Hub:
         """
         params = {"search": words, "filter": "mlx", "sort": order, "direction": "-1", "limit": str(PAGE)}
         address = after or f"{self.endpoint}/api/models"
-        if not _same_origin(address, self.endpoint):  # the address of a next page comes from somebody's answer
-            raise _not_the_hub()
-        answer, links = self._json(address, None if after else params, Budget(seconds=30.0))
+        answer, following = self._page(address, None if after else params, Budget(seconds=30.0))
         if not isinstance(answer, list):
-            raise _not_the_hub()
+            raise unexpected(address, "not a list")
         models = tuple(model for model in map(_model, answer) if model is not None)
-        return SearchPage(models, links.get("next", ""))
+        return SearchPage(models, following or "")
 
     def listing(self, repo: str, revision: str = "main", budget: Budget | None = None) -> Listing:
         """The commit that a revision of a repo is at, and its files. Raises HubError."""
         address = f"{self.endpoint}/api/models/{repo}/revision/{quote(revision, safe='')}"
-        answer, _ = self._json(address, {"blobs": "true"}, budget or Budget(), repo)
+        answer, _ = self._page(address, {"blobs": "true"}, budget or Budget(), repo)
         if not isinstance(answer, dict) or not isinstance(answer.get("sha"), str):
-            raise _not_the_hub()
+            raise unexpected(address, "no commit")
         found = answer.get("siblings") or []
         if not isinstance(found, list) or len(found) > MAX_FILES:
             raise HubError("too_much", f"{repo} has too many files to be a model.")
@@ -133,11 +126,14 @@ class Hub:
 
     def read(self, listing: Listing, path: str, start: int, stop: int, budget: Budget) -> bytes:
         """The bytes `start` to `stop` of a file, fewer where it ends before. Raises HubError."""
-        name = quote(path)
-        address = f"{self.endpoint}/{listing.repo}/resolve/{listing.commit}/{name}"
         skip, received = 0, bytearray()
         budget.spend(requests=1)
-        with self._asked(address, {"Range": f"bytes={start}-{stop - 1}"}, None, listing.repo) as response:
+        connection = self._opened()
+        address = connection.file_address(listing.repo, listing.commit, path)
+        headers = {"Range": f"bytes={start}-{stop - 1}"}
+        with connection.open("GET", address, headers=headers, repo=listing.repo) as response:
+            if "html" in response.headers.get("Content-Type", ""):
+                raise failures.web_page(response)
             if response.status_code == 200:  # the whole file, from its beginning: take what is needed and hang up
                 skip = start
             wanted = skip + stop - start
@@ -150,139 +146,22 @@ class Hub:
 
     # ------------------------------------------------------------ how
 
-    def _json(
+    def _page(
         self, address: str, params: dict[str, str] | None, budget: Budget, repo: str = ""
-    ) -> tuple[Any, dict[str, str]]:
+    ) -> tuple[Any, str | None]:
         budget.spend(requests=1)
-        received = bytearray()
-        with self._asked(address, {}, params, repo) as response:
-            for block in response.iter_bytes():
-                budget.spend(received=len(block))
-                received += block
-                if len(received) > MAX_JSON:
-                    raise _not_the_hub()
-            links = {rel: link["url"] for rel, link in response.links.items() if rel and "url" in link}
         try:
-            return httpx.Response(200, content=bytes(received)).json(), links
-        except (ValueError, RecursionError) as error:
-            raise _not_the_hub() from error
-
-    def _asked(self, address: str, headers: dict[str, str], params: dict[str, str] | None, repo: str) -> _Answer:
-        if os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE"):
-            raise HubError(
-                "offline",
-                "The hub is not asked, because HF_HUB_OFFLINE is set.",
-                kept="What is on this computer can be used.",
-                next_step="Unset it to look for models.",
+            return self._opened().list_page(
+                address, params, repo=repo, received=lambda count: budget.spend(received=count)
             )
-        client = self._opened()
-        token = self._token or token_for(self.endpoint)
-        # httpx leaves this header out where it is sent on to another origin.
-        headers = headers | ({"Authorization": f"Bearer {token}"} if token else {})
-        return _Answer(client, client.build_request("GET", address, headers=headers, params=params), repo)
+        except HubError as error:
+            raise error.keeping(error.report.kept or KEPT) from None
 
-    def _opened(self) -> httpx.Client:
+    def _opened(self) -> Connection:
         with self._lock:
-            if self._client is None:
-                agent = {"User-Agent": "foreword", "Accept-Encoding": "identity"}
-                self._client = httpx.Client(timeout=TIMEOUT, follow_redirects=True, headers=agent)
-                self._client.max_redirects = 5
-            return self._client
-
-
-class _Answer:
-    """A response that is being read; whatever goes wrong with it becomes a HubError."""
-
-    def __init__(self, client: httpx.Client, request: httpx.Request, repo: str) -> None:
-        self._client = client
-        self._request = request
-        self._repo = repo
-        self._response: httpx.Response | None = None
-
-    def __enter__(self) -> httpx.Response:
-        try:
-            self._response = self._client.send(self._request, stream=True)
-        except (httpx.HTTPError, httpx.InvalidURL) as error:
-            raise _not_reached(error) from error
-        if refusal := refusal_of(self._response, self._repo):
-            self._response.close()
-            raise refusal
-        return self._response
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        if self._response is not None:
-            self._response.close()
-        if isinstance(error, httpx.HTTPError | httpx.StreamError):
-            raise _not_reached(error) from error
-
-
-def refusal_of(response: httpx.Response, repo: str) -> HubError | None:
-    """Why a response is none, in words for people; None where it is one."""
-    status, code = response.status_code, response.headers.get("x-error-code", "")
-    detail = f"{response.request.url.copy_with(query=None)}: {status} {code}"
-    if "text/html" in response.headers.get("content-type", "") and status < 400:
-        return HubError(
-            "login_page",
-            "Something between this computer and the hub answered with a web page.",
-            next_step="If this network asks you to sign in, open a web page in your browser first.",
-            detail=detail,
-        )
-    if status < 400:
-        return None
-    what = repo or "This"
-    if code == "GatedRepo":
-        return HubError(
-            "gated",
-            f"The owner of {what} asks for consent before it can be downloaded.",
-            next_step="Open its page, accept the conditions, and enter your access token in the settings.",
-            detail=detail,
-        )
-    if code == "RepoNotFound" or (status == 404 and not code):
-        return HubError(
-            "no_such_repo",
-            f"There is no model {what} on the hub, or it is private.",
-            next_step="Check how it is spelled.",
-            detail=detail,
-        )
-    if code in ("RevisionNotFound", "EntryNotFound"):
-        return HubError("no_such_file", f"{what} has no such version or file.", detail=detail)
-    if status == 401:
-        return HubError(
-            "bad_token",
-            "The hub does not accept the access token.",
-            next_step="Make a new one on huggingface.co and enter it in the settings.",
-            detail=detail,
-        )
-    if status == 429:
-        wait = response.headers.get("retry-after", "")
-        when = f"in {wait} seconds" if wait.isdecimal() else "in a few minutes"
-        return HubError("too_many", "The hub wants fewer questions.", next_step=f"Try again {when}.", detail=detail)
-    if status == 403:
-        return HubError("forbidden", f"The hub does not let you see {what}.", detail=detail)
-    return HubError(
-        "hub_trouble", "The hub has trouble at the moment.", next_step="Try again in a few minutes.", detail=detail
-    )
-
-
-def _not_reached(error: BaseException) -> HubError:
-    if isinstance(error, httpx.TooManyRedirects):
-        return _not_the_hub()
-    tls = "certificate" in str(error).lower() or "ssl" in str(error).lower()
-    return HubError(
-        "tls" if tls else "no_connection",
-        "The connection to the hub is not secure, so it was not used." if tls else "The hub could not be reached.",
-        kept="What is on this computer can be used.",
-        next_step="Check the date of this computer and its proxy." if tls else "Check the connection and try again.",
-        detail=f"{type(error).__name__}: {error}",
-    )
-
-
-def _not_the_hub() -> HubError:
-    return HubError(
-        "not_the_hub",
-        "What answered was not the hub, or not in its way.",
-        next_step="Try again; if a proxy or a mirror is set, check it.",
-    )
+            if self._connection is None:
+                self._connection = Connection(self.endpoint, hub_token=self._token, connect=CONNECT, read=READ)
+            return self._connection
 
 
 def _model(entry: object) -> HubModel | None:
@@ -295,7 +174,3 @@ def _model(entry: object) -> HubModel | None:
         updated[:10] if isinstance(updated, str) else "",
         bool(entry.get("gated")),
     )
-
-
-def _same_origin(address: str, endpoint: str) -> bool:
-    return urlsplit(address)[:2] == urlsplit(endpoint)[:2]

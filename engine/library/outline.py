@@ -10,7 +10,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path, PurePosixPath
 
 from engine.errors import ModelError
-from engine.library.hub import Budget, Hub, HubError, Listing, RepoFile
+from engine.library import failures
+from engine.library.failures import HubError
+from engine.library.hub import Budget, Hub, Listing, RepoFile
 from engine.model.head_files import SIDECAR_NAMES
 
 READ_WHOLE = ("config.json", "model.safetensors.index.json")
@@ -111,9 +113,7 @@ def _header(hub: Hub, listing: Listing, file: RepoFile, folder: Path, budget: Bu
         first += hub.read(listing, file.path, len(first), end, budget)
     if first.lstrip()[:9].lower().startswith((b"<!doctype", b"<html")):
         raise HubError(
-            "login_page",
-            "Something between this computer and the hub answered with a web page.",
-            next_step="If this network asks you to sign in, open a web page in your browser first.",
+            "web_page", "Something between you and the hub answered with a web page.", next_step=failures.SIGN_IN
         )
     header = first[: max(end, 8)] if end <= file.size else first[:9]
     _write(folder / file.path, header)

@@ -14,7 +14,8 @@ from engine import judge as judging
 from engine.errors import EngineError, ModelError
 from engine.judge import judge, judge_folder, judge_repo
 from engine.library import outline
-from engine.library.hub import Budget, Hub, HubError
+from engine.library.failures import HubError
+from engine.library.hub import Budget, Hub
 from engine.library.repo_id import RepoId
 from engine.memory import memory_available
 from engine.types import Device, Judgement, MemoryNeed
@@ -355,16 +356,16 @@ def test_a_repo_without_limits_ends_in_a_sentence(tmp_path: Path, served: Served
 @pytest.mark.parametrize(
     ("stage", "path", "fault", "code"),
     [
-        ("info", REPO, LOGIN_PAGE, "login_page"),
-        ("body", "config.json", LOGIN_PAGE, "login_page"),
-        ("body", "model.safetensors", LOGIN_PAGE, "login_page"),
-        ("info", REPO, Answer(200, b"[]"), "not_the_hub"),
-        ("info", REPO, Answer(200, b"{{"), "not_the_hub"),
-        ("info", REPO, Answer(429, b"", {"Retry-After": "7"}), "too_many"),
-        ("info", REPO, Answer(503), "hub_trouble"),
+        ("info", REPO, LOGIN_PAGE, "web_page"),
+        ("body", "config.json", LOGIN_PAGE, "web_page"),
+        ("body", "model.safetensors", LOGIN_PAGE, "web_page"),
+        ("info", REPO, Answer(200, b"[]"), "hub_answer"),
+        ("info", REPO, Answer(200, b"{{"), "hub_answer"),
+        ("info", REPO, Answer(429, b"", {"Retry-After": "7"}), "too_many_requests"),
+        ("info", REPO, Answer(503), "hub_down"),
         ("info", REPO, Answer(403), "forbidden"),
-        ("info", REPO, Drop(), "no_connection"),
-        ("body", "model.safetensors", Drop(after=10), "no_connection"),
+        ("info", REPO, Drop(), "broke_off"),
+        ("body", "model.safetensors", Drop(after=10), "broke_off"),
     ],
 )
 def test_what_stands_between_is_told_apart(
@@ -393,10 +394,10 @@ def test_a_gated_model_a_missing_one_and_a_wrong_token_are_three_things(tmp_path
         return "seen"
 
     assert code(REPO, None) == "gated"
-    assert code(REPO, "other") == "gated"
-    assert code(REPO, "wrong") == "bad_token"
-    assert code("somebody/none", None) == "no_such_repo"
-    assert code("somebody/none", "right") == "no_such_repo"
+    assert code(REPO, "other") == "not_granted"
+    assert code(REPO, "wrong") == "token_refused"
+    assert code("somebody/none", None) == "not_found"
+    assert code("somebody/none", "right") == "not_found"
     assert code(REPO, "right") == "seen"
 
 
@@ -421,7 +422,7 @@ def test_without_a_network_it_is_said_at_once_and_what_is_here_still_works(tmp_p
     with Hub("http://127.0.0.1:9") as hub:
         with pytest.raises(EngineError) as refused:
             judge(REPO, hub, device=M4)
-        assert refused.value.report.code == "no_connection"
+        assert refused.value.report.code == "no_network"
         assert refused.value.report.kept
         assert judge(str(write_folder(tmp_path / "m")), hub, device=M4).error is None
 
@@ -458,4 +459,4 @@ def test_a_search_gives_models_for_mlx_page_by_page(served: ServedHub, hub: Hub)
 def test_a_next_page_at_another_host_is_not_followed(hub: Hub) -> None:
     with pytest.raises(HubError) as refused:
         hub.search("qwen", after="http://example.com/api/models?cursor=1")
-    assert refused.value.report.code == "not_the_hub"
+    assert refused.value.report.code == "hub_answer"

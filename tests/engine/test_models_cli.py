@@ -55,7 +55,7 @@ def test_show_leaves_with_one_where_a_model_cannot_be_used(
     assert main(["models", "show", "somebody/unknown", "--json"]) == 1
     assert json.loads(capsys.readouterr().out)["error"]["code"] == "unsupported_model"
     assert main(["models", "show", "somebody/none", "--json"]) == 1
-    assert json.loads(capsys.readouterr().out)["error"]["code"] == "no_such_repo"
+    assert json.loads(capsys.readouterr().out)["error"]["code"] == "not_found"
     assert main(["models", "show", "nothing"]) == 1
     assert "owner/name" in capsys.readouterr().err
 

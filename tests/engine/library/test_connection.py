@@ -181,6 +181,13 @@ def test_d28_offline_mode_asks_no_server(hub: Hub, monkeypatch: pytest.MonkeyPat
     assert not hub.requests
 
 
+def test_d25_a_proxy_of_the_system_is_used(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HTTP_PROXY", hub.endpoint)
+    with Connection("http://hub.example", hub_token="hf_reader") as connection:
+        connection.json("/api/models/somebody/tiny")
+    assert hub.requests[-1].headers["host"] == "hub.example"
+
+
 def test_lists_are_read_page_by_page() -> None:
     with Hub(page=2) as hub:
         hub.add("somebody/tiny", {f"{number}.json": b"{}" for number in range(5)})
