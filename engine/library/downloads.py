@@ -8,27 +8,24 @@ downloads asks for `all()` as often as it draws.
 
 from __future__ import annotations
 
-import json
 import random
-import re
 import shutil
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from engine.errors import report_of
-from engine.library import failures, snapshot
+from engine.library import failures, snapshot, unfinished
 from engine.library.connection import Connection
 from engine.library.failures import HubError
 from engine.library.pace import Clock, Pace
 from engine.library.remote import Listing, RemoteFile, listing
 from engine.library.transfer import RESERVE, Stop, Stopped, fetch, held
 from engine.types import Download, DownloadFile, DownloadState, ErrorReport
-from engine.whole_file import write_whole
 
 AT_ONCE = 2
 """Files that come at the same time."""
@@ -36,7 +33,7 @@ AT_ONCE = 2
 PATIENCE = 900.0
 """Seconds without a byte after which a download gives up; waiting that the hub asked for is not counted."""
 
-FIRST_WAIT, LONGEST_WAIT = 1.0, 60.0
+FIRST_WAIT, LONGEST_WAIT = 0.5, 60.0
 """Seconds between tries, doubled each time nothing came in between, with a quarter of chance in them: many computers
 that lost the same hub do not all come back at once."""
 
@@ -45,8 +42,6 @@ DAMAGED = 3
 
 ASK_AGAIN = ("revision_missing", "file_missing", "changed")
 """Errors after which the list of files is asked for anew: the commit that it was pinned to is gone."""
-
-FORMAT = 1
 
 T = TypeVar("T")
 
@@ -256,32 +251,29 @@ class Downloads:
     def _save(self) -> None:
         if self._state is None or self._closing:
             return
-        kept = [
-            {"repo": job.repo, "revision": job.revision, "commit": job.commit, "running": job.running}
-            for job in self._jobs.values()
-            if job.state != "done" and not job.remove
-        ]
-        try:
-            write_whole(self._state, {"format": FORMAT, "downloads": kept})
-        except OSError:
-            return  # what came is in the cache all the same, and is found there
+        with suppress(OSError):  # what came is in the cache all the same, and is found there
+            unfinished.write_notes(
+                self._state,
+                (
+                    unfinished.Note(job.repo, job.revision, job.commit, job.running)
+                    for job in self._jobs.values()
+                    if job.state != "done" and not job.remove
+                ),
+            )
 
     def _remember(self) -> None:
-        """What the state file says was under way, and what lies half-made in the cache without it: that waits."""
-        if self._state is not None:
-            for entry in _read_state(self._state):
-                job = self._new(entry["repo"], entry["revision"])
-                self._take(job, snapshot.read_listing(job.folder, entry["commit"]))
-                job.state = "queued" if entry["running"] else "paused"
+        """What was under way when the last one ended, and what lies half-made in the cache without a note: that waits
+        for somebody to resume it."""
+        if self._state is None:
+            return
+        for note in unfinished.read_notes(self._state):
+            job = self._new(note.repo, note.revision)
+            self._take(job, snapshot.read_listing(job.folder, note.commit))
+            job.state = "queued" if note.running else "paused"
         known = {job.repo for job in self._jobs.values()}
-        for folder in snapshot.repos(self.cache) if self._state is not None else ():
-            repo, commit = snapshot.repo_of(folder), next(iter(snapshot.commits(folder)), None)
-            if repo in known or repo is None or commit is None or not snapshot.parts(folder):
-                continue
-            if (found := snapshot.read_listing(folder, commit)) is not None:
-                job = self._new(repo, "main")
-                job.state = "paused"
-                self._take(job, found)
+        for found in unfinished.begun(self.cache):
+            if found.repo not in known:
+                self._take(self._new(found.repo, "main"), found)
 
     def _take(self, job: _Job, found: Listing | None) -> None:
         if found is None:
@@ -359,7 +351,7 @@ class Downloads:
 
     def _clear(self, job: _Job) -> None:
         del self._jobs[job.id]
-        remove_unfinished(job.folder, job.commit)
+        unfinished.remove(job.folder, job.commit)
         self._save()
         self._changed.notify_all()
 
@@ -478,43 +470,3 @@ def room_at(folder: Path) -> int:
     while not folder.exists() and folder != folder.parent:
         folder = folder.parent
     return shutil.disk_usage(folder).free
-
-
-def remove_unfinished(folder: Path, commit: str = "") -> int:
-    """Take away what a download of `commit` left in a repo's folder: parts, contents that no commit uses, and all of it
-    where there is no commit. Returns the bytes that were freed; what cannot be removed stays."""
-    begun = folder / "snapshots" / commit
-    if commit and begun.is_dir() and not snapshot.standing(begun).complete:
-        shutil.rmtree(begun, ignore_errors=True)
-    used = {path.resolve() for path in folder.glob("snapshots/*/**/*") if path.is_symlink()}
-    freed = 0
-    for blob in folder.glob("blobs/*"):
-        if blob.resolve() not in used:
-            size = blob.stat().st_size
-            blob.unlink(missing_ok=True)
-            freed += size
-    whole = {path.name for path in folder.glob("snapshots/*")}
-    for tree in folder.glob("trees/*.json"):
-        if tree.stem not in whole:
-            tree.unlink(missing_ok=True)
-    if not whole:
-        shutil.rmtree(folder, ignore_errors=True)
-        shutil.rmtree(folder.parent / ".locks" / folder.name, ignore_errors=True)
-    return freed
-
-
-def _read_state(file: Path) -> list[dict[str, Any]]:
-    """The entries of a state file that make sense; none where there is no file, or it is of another version."""
-    try:
-        content = json.loads(file.read_text(encoding="utf-8"))
-        entries = content["downloads"] if content["format"] == FORMAT else []
-        return [
-            entry
-            for entry in entries
-            if re.fullmatch(r"[\w.-]+/[\w.-]+", entry["repo"])
-            and isinstance(entry["revision"], str)
-            and isinstance(entry["commit"], str)
-            and isinstance(entry["running"], bool)
-        ]
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        return []

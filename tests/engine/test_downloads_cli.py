@@ -112,3 +112,16 @@ def test_elsewhere_than_on_a_terminal_each_change_is_a_line(hub: Hub, capsys: py
     hub.misbehave("model-00001-of-00002.safetensors", Drop(after=1000))
     main(["models", "pull", REPO])
     assert capsys.readouterr().err.splitlines()[-1] == f"{REPO}: done"
+
+
+def test_a_model_that_came_over_a_bad_line_answers_and_reads_ahead(
+    hub: Hub, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hub.misbehave("model-00002-of-00002.safetensors", Drop(after=100_000), times=3)
+    run(capsys, "pull", REPO)
+    assert len(hub.bodies("model-00002-of-00002.safetensors")) == 4
+    options = ["--max-tokens", "24", "--mtp", "on", "--depth", "2", "--json"]
+    assert main(["generate", REPO, "--prompt", "Hello", *options]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["receipt"]["resolved"]["mode"] == "mtp"
+    assert answer["accepted"] > 0
