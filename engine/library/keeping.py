@@ -7,6 +7,8 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+from filelock import FileLock
+
 from engine.errors import EngineError
 from engine.library import failures, snapshot
 from engine.library.connection import Connection
@@ -47,9 +49,7 @@ def verify(model: StoredModel, moved: Callable[[int], None] = lambda bytes: None
         checked.append(name)
         if not _is(file, path, moved):
             damaged.append(name)
-            blob = path.resolve()
-            if path.is_symlink() and blob.parent == folder.parents[1] / "blobs":
-                os.replace(blob, blob.with_name(blob.name + PART))
+            _set_aside(path, folder.parents[1] / "blobs")
     return Verified(tuple(checked), tuple(sorted(damaged)), standing.missing, tuple(unknown))
 
 
@@ -68,11 +68,30 @@ def remove(model: StoredModel, trash: Trash | None = None) -> int:
         what = f"{model.name} is not there: its disk may not be connected."
         raise EngineError("not_removable", what, next_step="Connect the disk, then try again.")
     try:
-        if model.origin == "cache" and (shared := _shared(whole)):
-            return _remove_with_its_client(whole) + _remove_folder(whole, None, shared)
-        return _remove_folder(whole, trash, set())
+        shared = _shared(whole) if model.origin == "cache" else set()
+        own = {(path.stat().st_dev, path.stat().st_ino) for path in shared}
+        freed = sum(size for key, size in snapshot.contents(whole).items() if key not in own)
+        # What lies in the store for several repos could not come back from the Trash with this one.
+        if trash is None or shared:
+            shutil.rmtree(whole)
+        else:
+            trash(whole)
+        shutil.rmtree(whole.parent / ".locks" / whole.name, ignore_errors=True)
+        return freed + _sweep(whole.parent, shared)
     except OSError as error:
         raise failures.on_disk(error, str(whole.parent)) from error
+
+
+def _set_aside(path: Path, blobs: Path) -> None:
+    """Make the damaged content that `path` is a link to one that has not come yet; one of the store for several repos
+    stays there, and this repo has it no longer."""
+    if not path.is_symlink():
+        return
+    blob = blobs / Path(os.readlink(path)).name
+    if blob.is_symlink():
+        blob.unlink()
+    elif blob.is_file():
+        os.replace(blob, blob.with_name(blob.name + PART))
 
 
 def _named(folder: Path, path: Path, name: str) -> RemoteFile | None:
@@ -101,36 +120,22 @@ def _is(file: RemoteFile, path: Path, moved: Callable[[int], None]) -> bool:
     return digest.hexdigest() == file.etag
 
 
-def _shared(whole: Path) -> set[tuple[int, int]]:
+def _shared(whole: Path) -> set[Path]:
     """The contents of a repo's folder that lie in the cache's store for several repos."""
-    outside = {path.resolve() for path in whole.glob("blobs/*") if path.is_symlink()}
-    return {(path.stat().st_dev, path.stat().st_ino) for path in outside if path.exists()}
+    blobs = {path.resolve() for path in whole.glob("blobs/*") if path.is_symlink()}
+    return {blob for blob in blobs if blob.is_file() and blob.is_relative_to((whole.parent / "blobs").resolve())}
 
 
-def _remove_with_its_client(whole: Path) -> int:
-    """Let the hub's own client delete the commits: it knows which of them still use a shared content."""
-    from huggingface_hub import scan_cache_dir
+def _sweep(cache: Path, shared: set[Path]) -> int:
+    """Delete those of a store's contents that no repo of the cache has any longer; the bytes that were freed.
 
-    repo = snapshot.repo_of(whole)
-    found = scan_cache_dir(whole.parent)
-    commits = [
-        revision.commit_hash
-        for known in found.repos
-        if known.repo_id == repo and known.repo_type == "model"
-        for revision in known.revisions
-    ]
-    plan = found.delete_revisions(*commits)
-    plan.execute()
-    return int(plan.expected_freed_size)
-
-
-def _remove_folder(whole: Path, trash: Trash | None, shared: set[tuple[int, int]]) -> int:
-    if not whole.exists():
-        return 0
-    freed = sum(size for key, size in snapshot.contents(whole).items() if key not in shared)
-    if trash is not None:
-        trash(whole)
-    else:
-        shutil.rmtree(whole)
-    shutil.rmtree(whole.parent / ".locks" / whole.name, ignore_errors=True)
+    Not by the hub's own client: it goes by commits, and two repos that were copied from each other share those too.
+    """
+    used = {blob.resolve() for blob in cache.glob("*--*/blobs/*") if blob.is_symlink()}
+    freed = 0
+    for blob in shared - used:
+        with FileLock(blob.with_name(blob.name + ".lock")):
+            freed += blob.stat().st_size
+            blob.unlink()
+            blob.with_name(blob.name + ".refs").unlink(missing_ok=True)
     return freed

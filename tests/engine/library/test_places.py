@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from huggingface_hub import snapshot_download
+from huggingface_hub.utils._shared_blobs import publish_blob_to_shared_store
 
 from engine.errors import EngineError, ModelError
 from engine.library import snapshot
@@ -168,6 +169,50 @@ def test_d15_a_content_that_several_share_counts_once(hub: Hub, cache: Path, pla
     remove(one)
     assert resolve(other.name) == second
     assert verify(other).good
+
+
+def shared(hub: Hub, cache: Path, made: Path) -> tuple[Path, Path]:
+    """Two models whose weights lie once, in the store that the hub's own client keeps for several repos."""
+    hub.add("somebody/twin", made)
+    folders = pull(hub, cache), pull(hub, cache, "somebody/twin")
+    for folder in folders:
+        for path in folder.glob("*.safetensors"):
+            blob = path.resolve()
+            size = blob.stat().st_size
+            assert publish_blob_to_shared_store(
+                blob_path=str(blob), xet_hash=blob.name, cache_dir=cache, expected_size=size
+            )
+    return folders
+
+
+def test_d15_deleting_leaves_what_another_model_has_in_the_shared_store(
+    hub: Hub, cache: Path, places: Places, made: Path
+) -> None:
+    _, second = shared(hub, cache, made)
+    one, other = listed(places)
+    weights = sum(path.stat().st_size for path in second.glob("*.safetensors"))
+    assert disk_use((one, other)) == one.size + other.size - weights
+    assert remove(one) == one.size - weights
+    assert [model.name for model in listed(places)] == [other.name]
+    assert verify(other).good
+    assert remove(other) == other.size
+    assert not list(cache.rglob("*.safetensors"))
+    assert not [path for path in (cache / "blobs").rglob("*") if path.is_file() and path.stat().st_size > 1000]
+
+
+def test_d15_a_damaged_content_of_the_shared_store_is_fetched_again_for_the_model_that_was_verified(
+    hub: Hub, cache: Path, places: Places, made: Path
+) -> None:
+    first, _ = shared(hub, cache, made)
+    store = (first / "model-00002-of-00003.safetensors").resolve()
+    store.chmod(0o644)
+    with store.open("r+b") as file:
+        file.seek(1000)
+        file.write(b"\xff\x00\xff")
+    (model,) = [model for model in listed(places) if model.name == REPO]
+    assert verify(model).damaged == ("model-00002-of-00003.safetensors",)
+    pull(hub, cache)
+    assert verify(model).good
 
 
 def test_deleting_can_go_to_the_trash(hub: Hub, cache: Path, places: Places, tmp_path: Path) -> None:
