@@ -13,12 +13,14 @@ from typing import Protocol
 
 from engine.decode.depth import WORTH
 from engine.decode.estimates import Acceptance, Costs, tokens_per_round
-from engine.types import MAX_DEPTH
+from engine.types import MAX_DEPTH, PLAIN_NEEDED
 
 REACHED = 0.2
 """How likely a draft has to be reached and accepted for a reply to make it where others draft as deep anyway."""
 FIRST_GAP, LAST_GAP = 8, 64
 """Rounds until another depth than the one in use is tried again: at first, and after several in vain."""
+NEAR = 0.9
+"""How fast a depth has to look to be tried again, compared with the one in use."""
 TRY_ROUNDS = 3
 """Rounds of such a try: a plain one is a timing only between others."""
 
@@ -78,7 +80,7 @@ class SharedDepth:
         if self._trying:
             return min(self._trying.pop(), limit)
         costs = self._costs_of(batch)
-        if not costs.samples[0] and all(open_ones):
+        if costs.samples[0] < PLAIN_NEEDED and all(open_ones):
             return 0  # until there is something to compare with
         steps = costs.in_plain_steps
         floor = max((cap for cap, is_open in zip(most, open_ones, strict=True) if not is_open), default=0)
@@ -99,10 +101,17 @@ class SharedDepth:
         if not self._due:
             self._gap = min(2 * self._gap, LAST_GAP)
             self._due = self._gap
-            beside = [depth for depth in (0, best - 1, best + 1) if 0 <= depth <= limit and depth != best]
             if best == 0 and limit:
                 self._trying = [max(range(1, limit + 1), key=speed)] * TRY_ROUNDS
-            elif beside:
+                return best
+            beside = [
+                depth
+                for depth in (best - 1, best + 1)
+                if 0 <= depth <= limit and (costs.samples[depth] < TRY_ROUNDS or speed(depth) >= NEAR * speed(best))
+            ]
+            if self._gap == LAST_GAP:
+                beside.append(0)  # all others are priced in its steps
+            if beside:
                 self._trying = [min(beside, key=lambda depth: costs.samples[depth])] * TRY_ROUNDS
         return best
 
