@@ -161,7 +161,7 @@ def _watch(downloads: Any, id: str) -> Download:
         while True:
             seen: Download = downloads.wait(id, GLANCE)
             if bar is not None and task is not None:
-                bar.update(task, completed=seen.have, total=seen.total or None, description=progress_words(seen))
+                bar.update(task, completed=seen.have, total=seen.total or None, description=pace_words(seen))
             elif (words := progress_words(seen)) != said:
                 said = words
                 print(f"{seen.repo}: {words}", file=sys.stderr, flush=True)
@@ -173,6 +173,15 @@ def progress_words(seen: Download) -> str:
     """What a download does now; while it waits, what for."""
     words = STATE_WORDS[seen.state]
     return f"{words}: {seen.error.what}" if seen.state == "waiting" and seen.error is not None else words
+
+
+def pace_words(seen: Download) -> str:
+    """How fast it comes and how long it will take, or what it does instead."""
+    from engine.library.failures import seconds_in_words, size_in_words
+
+    if seen.state != "fetching" or seen.seconds_left is None:
+        return progress_words(seen)
+    return f"{size_in_words(seen.rate)}/s, {seconds_in_words(seen.seconds_left)} left"
 
 
 def _verify(args: argparse.Namespace) -> int:
@@ -280,10 +289,11 @@ def _bar() -> Iterator[Progress | None]:
         yield None
         return
     from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
 
-    figures = (BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
-    with Progress(*figures, TextColumn("{task.description}"), console=Console(stderr=True), transient=True) as bar:
+    with Progress(
+        BarColumn(), DownloadColumn(), TextColumn("{task.description}"), console=Console(stderr=True), transient=True
+    ) as bar:
         yield bar
 
 

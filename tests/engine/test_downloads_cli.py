@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from engine.cli import main
+from engine.downloads_cli import pace_words
+from engine.types import Download, ErrorReport
 from tests.checkpoints import build
 from tests.hub import Answer, Drop, Hub
 
@@ -112,6 +114,13 @@ def test_elsewhere_than_on_a_terminal_each_change_is_a_line(hub: Hub, capsys: py
     hub.misbehave("model-00001-of-00002.safetensors", Drop(after=1000))
     main(["models", "pull", REPO])
     assert capsys.readouterr().err.splitlines()[-1] == f"{REPO}: done"
+
+
+def test_a_bar_says_the_rate_and_the_time_left_or_what_it_waits_for() -> None:
+    coming = Download("a/b@main", "a/b", "main", "fetching", have=10, total=100, rate=1_500_000.0, seconds_left=125.0)
+    assert pace_words(coming) == "1.5 MB/s, 3 min left"
+    waiting = Download("a/b@main", "a/b", "main", "waiting", error=ErrorReport("timeout", "The hub does not answer."))
+    assert pace_words(waiting) == "waiting: The hub does not answer."
 
 
 def test_a_model_that_came_over_a_bad_line_answers_and_reads_ahead(
