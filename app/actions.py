@@ -97,6 +97,10 @@ MENUS: dict[str, tuple[Entry | None, ...]] = {
         Entry("delete_chat", mark("Delete Chat")),
     ),
     mark("Window"): (
+        Entry("chat_window", mark("Chat"), ("Ctrl+1",)),
+        Entry("models", mark("Models"), ("Ctrl+2",)),
+        Entry("downloads", mark("Downloads"), ("Ctrl+3",)),
+        SEPARATOR,
         Entry("minimise", mark("Minimise"), ("Ctrl+M",)),
         Entry("zoom", mark("Zoom")),
     ),

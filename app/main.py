@@ -18,6 +18,7 @@ from app.background import Call
 from app.bridge import Bridge, WorkerLike
 from app.chats.store import Store
 from app.instance import Instance
+from app.library import LibrarianLike, Library
 from app.local_api import LocalApi, ServerLike
 from app.session import Session
 from app.settings import Settings
@@ -27,7 +28,7 @@ from app.views.window import Window
 SWITCH_INTERVAL_S = 0.0005
 """How long a thread may hold Python before it has to let another one run: the window must never wait long."""
 
-IMPORTS = ("numpy", "pyqtgraph")
+IMPORTS = ("numpy", "pyqtgraph", "engine.librarian")
 """What the window needs later and the worker imports first: two threads importing at once wait for each other."""
 
 
@@ -43,6 +44,12 @@ def make_server(bridge: Bridge, port: int, token: str) -> ServerLike:
     from engine.server.settings import ServerSettings
 
     return Server(lambda: bridge.worker, ServerSettings(port=port, token=token))
+
+
+def make_librarian() -> LibrarianLike:
+    from engine.librarian import Librarian
+
+    return Librarian(state=paths.data_folder() / "downloads.json")
 
 
 def application(argv: Sequence[str]) -> QApplication:
@@ -69,10 +76,15 @@ def build(settings: Settings, bridge: Bridge, store: Store | None = None) -> Win
     session = Session(bridge, settings, store)
     api = LocalApi(settings, partial(make_server, bridge))
     session.idle.hold_while(api.was_used)
-    window = Window(session, read_prompts(paths.RESOURCES / "prompts.toml"), api)
+    library = Library(make_librarian, settings)
+    window = Window(session, read_prompts(paths.RESOURCES / "prompts.toml"), api, library)
     api.setParent(window)
     bridge.ready.connect(api.open)
     window.closed.connect(api.close)  # before the worker ends: what it writes for others ends with what there is
+    library.setParent(window)
+    bridge.ready.connect(library.go_on)
+    if not settings.recent_models:
+        bridge.ready.connect(library.refresh)  # there is only Guide yet: suggest something
     session.setParent(window)
     if not settings.geometry:
         window.fit(window.screen().availableSize())
@@ -87,6 +99,7 @@ def build(settings: Settings, bridge: Bridge, store: Store | None = None) -> Win
     call.clicked.connect(window.come_to)
     window.closed.connect(bridge.shutdown)
     window.closed.connect(session.close)
+    window.closed.connect(library.close)
     window.closed.connect(lambda: awake.hold(False))
     return window
 

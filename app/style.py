@@ -94,6 +94,15 @@ QTextEdit[kind="input"] {
 *[kind="why"][state="on"] { background: $tint; }
 *[kind="why"][state="against"] { background: $warntint; }
 
+QPushButton[kind="badge"] {
+    background: $track; color: $text2; border: none; border-radius: 10px; padding: 0 9px;
+    min-height: 20px; max-height: 20px;
+}
+QPushButton[kind="badge"][state="good"] { background: $tint; color: $accent; }
+QPushButton[kind="badge"][state="warn"] { background: $warntint; color: $warn; }
+QPushButton[kind="badge"][state="error"] { background: $errortint; color: $error; }
+*[kind="strip"] { background: $panel; border-radius: 10px; }
+
 *[kind="group"] { background: $page; border: 1px solid $border; border-radius: 10px; }
 *[kind="prompt"] {
     background: transparent; color: $text; border: none; border-radius: 9px; text-align: left;

@@ -12,10 +12,12 @@ from pathlib import Path
 from engine import device, policy
 from engine.errors import ModelError
 from engine.evidence import evidence_for
+from engine.library import catalog
 from engine.library.local import display_name, resolve
 from engine.memory import LEAST_CONTEXT, context_that_fits, memory_needed, refuse_too_large
 from engine.model import capability
 from engine.model.pairing import with_draft_model
+from engine.model.refusals import RefusalCode
 from engine.trials import with_refusal, with_trial
 from engine.types import Capability, Decision, Device, ErrorReport, MemoryNeed, MtpWish, Receipt
 
@@ -53,15 +55,33 @@ def inspect(model: str, head: str | None = None, wish: MtpWish | None = None, dr
     found = None
     try:
         folder = resolve(model)
-        found = capability_now(
-            folder, None if head is None else Path(head).expanduser(), None if draft is None else resolve(draft)
-        )
+        found = capability_now(folder, head_to_use(folder, head), None if draft is None else resolve(draft))
         refuse_too_large(found, machine)
     except ModelError as error:
         report = error.report
         return Inspection(model, machine, found, None, policy.refused(machine, report, wish), report)
     decision = policy.decide(machine, found, wish, evidence=evidence_for(found, machine), power=device.power_now())
     return Inspection(display_name(folder), machine, found, decision, decision.receipt)
+
+
+def head_to_use(folder: Path, head: str | None = None) -> Path | None:
+    """The head that the model in `folder` is opened with: the one that is named; for a model without one the one that
+    was made for it, where that is on this computer in a repo of its own; None where it needs none or there is none.
+
+    Raises ModelError as `capability.inspect`.
+    """
+    if head is not None:
+        return Path(head).expanduser()
+    sidecar = catalog.head_for(display_name(folder))
+    if sidecar is None:
+        return None
+    refusal = capability.inspect(folder).refusal
+    if refusal is None or refusal.code != RefusalCode.MISSING_HEAD_WEIGHTS:
+        return None
+    try:
+        return resolve(sidecar.repo)
+    except ModelError:
+        return None
 
 
 def capability_now(folder: Path, head: Path | None = None, draft: Path | None = None) -> Capability:

@@ -11,7 +11,6 @@ import time
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import mlx.core as mx
@@ -25,7 +24,7 @@ from engine.decode.sample import Chooser, fresh_seed
 from engine.decode.schedule import Job, Schedule
 from engine.decode.store import ConversationStore
 from engine.errors import EngineError, report_of
-from engine.inspection import capability_now
+from engine.inspection import capability_now, head_to_use
 from engine.library.local import display_name, resolve
 from engine.measure import measure
 from engine.model import load as loading
@@ -178,7 +177,7 @@ class Service:
     def _load(self, model: str, head: str | None, draft: str | None) -> None:
         self._emit(LoadProgress(model, "Looking at the model", 0.0))
         folder = resolve(model)
-        head_path = None if head is None else Path(head).expanduser()
+        head_path = head_to_use(folder, head)
         draft_folder = None if draft is None else resolve(draft)
         # What cannot work is said before the model in use is given up.
         before = capability_now(folder, head_path, draft_folder)

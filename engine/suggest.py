@@ -15,6 +15,7 @@ them at most for the sizes in the catalog, whose pictures part stays on the disk
 WELL = 0.5
 READING_SPEED = 12
 """Tokens/s that a model should write at least: somewhat faster than people read."""
+SMALLER_WHY = "Quicker to download, and lighter on memory."
 SMALLER = 0.7
 """The smaller model has at most this part of the other's bytes."""
 
@@ -31,7 +32,7 @@ def suggest(device: Device, entries: Sequence[CatalogEntry] = ()) -> tuple[Sugge
     best = quick[-1] if quick else max(fitting, key=lambda entry: _most_speed(entry, device))
     found = [Suggestion(best, _fit(best, available), _why(best, device, fitting[-1], available))]
     if smaller := [entry for entry in fitting if entry.whole <= best.whole * SMALLER]:
-        found.append(Suggestion(smaller[-1], _fit(smaller[-1], available), _why_smaller(smaller[-1])))
+        found.append(Suggestion(smaller[-1], _fit(smaller[-1], available), SMALLER_WHY))
     return tuple(found)
 
 
@@ -48,17 +49,12 @@ def _fit(entry: CatalogEntry, available: int) -> Fit:
 
 
 def _why(entry: CatalogEntry, device: Device, largest: CatalogEntry, available: int) -> str:
-    room = f"{size_words(available)} of memory for models"
     if entry == largest:
-        why = f"The largest of the known good ones that goes into your {room}."
+        why = f"The largest good model for your {size_words(available)}."
     else:
-        why = f"Larger ones would fit into your {room} and would write more slowly than one reads."
+        why = "Larger ones fit, and would write more slowly than one reads."
     if entry.head is None:
         return why
     gate = hardware_gate(device, entry.quantisation)
     ahead = "Its head should pay on this chip." if gate.allows else "On this chip reading ahead is off by default."
     return f"{why} {ahead}"
-
-
-def _why_smaller(entry: CatalogEntry) -> str:
-    return f"Quicker to download, lighter on memory: {size_words(entry.whole)}."

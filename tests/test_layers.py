@@ -74,7 +74,8 @@ ENGINE = {
     "engine.trials": ("engine.types", "engine.errors", "engine.model.refusals", "engine.whole_file"),
     "engine.inspection": (
         *("engine.types", "engine.errors", "engine.device", "engine.memory", "engine.trials", "engine.evidence"),
-        *("engine.model.capability", "engine.model.pairing", "engine.library", "engine.policy"),
+        *("engine.model.capability", "engine.model.pairing", "engine.model.refusals", "engine.library"),
+        "engine.policy",
     ),
     "engine.judge": (
         *("engine.types", "engine.errors", "engine.device", "engine.memory", "engine.evidence", "engine.inspection"),
@@ -82,6 +83,10 @@ ENGINE = {
     ),
     "engine.suggest": (
         *("engine.types", "engine.errors", "engine.device", "engine.memory", "engine.chips", "engine.library"),
+    ),
+    "engine.librarian": (
+        *("engine.types", "engine.errors", "engine.device", "engine.memory", "engine.chips", "engine.library"),
+        *("engine.judge", "engine.suggest"),
     ),
     "engine.writing": (
         *("engine.types", "engine.errors", "engine.telemetry", "engine.sampling"),
@@ -145,7 +150,7 @@ RULES = [
         "what crosses threads holds no arrays, and the library needs none",
         inside=(
             *("engine.types", "engine.errors", "engine.telemetry", "engine.library", "engine.judge", "engine.suggest"),
-            *("engine.parts", "engine.tool_calls", "engine.sampling"),
+            *("engine.librarian", "engine.parts", "engine.tool_calls", "engine.sampling"),
         ),
         forbids=MLX,
     ),

@@ -58,7 +58,7 @@ class EmptyChat(QWidget):
             rows.addWidget(button)
             button.setCursor(Qt.CursorShape.PointingHandCursor)
             button.clicked.connect(lambda _=False, button=button: self.chosen.emit(button.text()))
-        layout = QVBoxLayout(self)
+        layout = self._column = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(0)
         layout.addStretch(3)
@@ -81,6 +81,10 @@ class EmptyChat(QWidget):
         layout.addStretch(4)
         session.model.changed.connect(self.refresh)
         self.refresh()
+
+    def add(self, section: QWidget) -> None:
+        """Put a section under the model's name."""
+        self._column.insertWidget(self._column.count() - 1, section)
 
     def refresh(self) -> None:
         """Name the model in use."""

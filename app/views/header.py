@@ -30,6 +30,7 @@ class ModelPicker(QToolButton):
     """Names the model in use and lets one choose another: Guide, a recent folder, or any folder."""
 
     folder_wanted = Signal()
+    models_wanted = Signal()
 
     def __init__(self, session: Session) -> None:
         super().__init__()
@@ -75,6 +76,7 @@ class ModelPicker(QToolButton):
         self._menu.clear()
         list_models(self._menu, self._session, self._session.use_model)
         self._menu.addSeparator()
+        self._menu.addAction(tr("Models…"), self.models_wanted.emit)
         self._menu.addAction(tr("Open Model Folder…"), self.folder_wanted.emit)
 
 

@@ -22,16 +22,19 @@ from PySide6.QtWidgets import (
 from app import diagnostics, paths, theme
 from app.actions import Actions
 from app.chats.chat import Chat
+from app.library import Library
 from app.local_api import LocalApi
 from app.render.page_text import PageText
 from app.session import Session
 from app.settings import GUIDE
 from app.views.chat import ChatView
 from app.views.controls import FocusRing, Hairline
+from app.views.first_run import FirstModels
 from app.views.header import HEADER, Header
 from app.views.inspector import WIDTH as INSPECTOR
 from app.views.inspector import Inspector
 from app.views.local_api import ApiSection
+from app.views.models import ModelsWindow
 from app.views.presets import PresetSection
 from app.views.settings import SettingsWindow
 from app.views.sidebar import WIDTH as SIDEBAR
@@ -55,7 +58,7 @@ class Window(QMainWindow):
     """The window has been painted for the first time: from here on work does not delay it."""
     closed = Signal()
 
-    def __init__(self, session: Session, prompts: list[str], api: LocalApi) -> None:
+    def __init__(self, session: Session, prompts: list[str], api: LocalApi, library: Library) -> None:
         super().__init__()
         self.session = session
         self._api = api
@@ -64,6 +67,8 @@ class Window(QMainWindow):
         self._crashed = False
         self._unasked = False
         self._settings_window: SettingsWindow | None = None
+        self.library = library
+        self._models_window: ModelsWindow | None = None
         self.setWindowTitle("Foreword")
         self.setMinimumSize(520, 480)
         self.resize(1280, 840)
@@ -76,6 +81,9 @@ class Window(QMainWindow):
         self.header = Header(session)
         self.chat = ChatView(session, prompts)
         self.inspector = Inspector(session)
+        first = FirstModels(session, library)
+        first.more_wanted.connect(lambda: self.show_models("find"))
+        self.chat.empty.add(first)
         self._left_line, self._right_line = Hairline(vertical=True), Hairline(vertical=True)
         centre = QVBoxLayout()
         centre.setSpacing(0)
@@ -143,6 +151,9 @@ class Window(QMainWindow):
             "pin_chat": lambda: session.shelf.pin(session.current, not session.current.pinned),
             "delete_chat": lambda: session.remove_chat(session.current),
             "settings": self.show_settings,
+            "chat_window": self.come_forward,
+            "models": self.show_models,
+            "downloads": lambda: self.show_models("downloads"),
             "full_screen": lambda: self.setWindowState(self.windowState() ^ Qt.WindowState.WindowFullScreen),
             "minimise": self.showMinimized,
             "zoom": lambda: self.setWindowState(self.windowState() ^ Qt.WindowState.WindowMaximized),
@@ -161,6 +172,7 @@ class Window(QMainWindow):
         self.inspector.speed.export.clicked.connect(self.export_rounds)
         self.inspector.instructions.presets.settings_wanted.connect(lambda: self.show_settings("Chat"))
         self.header.picker.folder_wanted.connect(self.choose_folder)
+        self.header.picker.models_wanted.connect(self.show_models)
         self.chat.folder_wanted.connect(lambda: self.choose_folder(session.regenerate_with))
         for changed in (
             *(session.state_changed, session.current_changed, session.chats_changed),
@@ -250,6 +262,14 @@ class Window(QMainWindow):
         self._settings_window.show()
         self._settings_window.raise_()
         self._settings_window.activateWindow()
+
+    def show_models(self, page: str = "") -> None:
+        """Open the models, on `page` where one is named."""
+        if self._models_window is None:
+            self._models_window = ModelsWindow(self.session, self.library, self)
+        if page:
+            self._models_window.show_page(page)
+        self._models_window.open()
 
     def _about(self) -> None:
         QMessageBox.about(
@@ -423,7 +443,8 @@ class Window(QMainWindow):
             return
         self._settings.geometry = bytes(self.saveGeometry().toBase64().data()).decode("ascii")
         self._settings.save()
-        if self._settings_window is not None:
-            self._settings_window.close()
+        for window in (self._settings_window, self._models_window):
+            if window is not None:
+                window.close()
         self.closed.emit()
         super().closeEvent(event)

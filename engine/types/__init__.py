@@ -38,9 +38,11 @@ from engine.types.evidence import (
 )
 from engine.types.library import (
     CatalogEntry,
+    DownloadChange,
     Fit,
     HubModel,
     Judgement,
+    LibraryFacts,
     MemoryNeed,
     MtpKind,
     MtpVerdict,
@@ -121,6 +123,7 @@ __all__ = [
     "DepthSource",
     "Device",
     "Download",
+    "DownloadChange",
     "DownloadFile",
     "DownloadState",
     "DraftModelInfo",
@@ -140,6 +143,7 @@ __all__ = [
     "Judgement",
     "KVQuantisation",
     "LeftOut",
+    "LibraryFacts",
     "LoadFailed",
     "LoadProgress",
     "Loaded",

@@ -11,6 +11,7 @@ from engine.types.reply import ErrorReport, Receipt
 Fit = Literal["well", "fits", "tight", "too_large"]
 MtpKind = Literal["ready", "sidecar", "off_here", "none", "unusable"]
 SearchOrder = Literal["downloads", "lastModified"]
+DownloadChange = Literal["pause", "resume", "discard", "forget"]
 
 
 @dataclass(frozen=True)
@@ -135,3 +136,17 @@ class SearchPage:
 
     models: tuple[HubModel, ...]
     next: str = ""
+
+
+@dataclass(frozen=True)
+class LibraryFacts:
+    """This computer as a place for models: the memory that one may have and the free disk, in bytes, the folder that
+    downloads go to, whether reading ahead pays on its chip with 4-bit weights and why, and what is suggested."""
+
+    device: Device
+    available: int
+    disk_free: int
+    folder: str
+    pays: bool
+    reason: str
+    suggestions: tuple[Suggestion, ...]

@@ -12,15 +12,18 @@ import pytest
 
 from engine import judge as judging
 from engine.errors import EngineError, ModelError
+from engine.inspection import inspect
 from engine.judge import judge, judge_folder, judge_repo
 from engine.library import outline
 from engine.library.failures import HubError
 from engine.library.hub import Budget, Hub
 from engine.library.repo_id import RepoId
 from engine.memory import memory_available
-from engine.types import Device, Judgement, MemoryNeed
-from tests.checkpoints import build, drop_shard, drop_tokenizer, spoil_config
+from engine.types import Device, Judgement, Loaded, MemoryNeed
+from engine.worker import Worker
+from tests.checkpoints import SIDECAR, build, drop_shard, drop_tokenizer, spoil_config
 from tests.engine.folders import DENSE, stored, write_folder, write_safetensors
+from tests.engine.test_inspection import until
 from tests.hub import LOGIN_PAGE, Answer, Bytes, Content, Drop, Generated, IgnoreRange
 from tests.hub import Hub as ServedHub
 
@@ -267,6 +270,38 @@ def test_a_head_in_a_repo_of_its_own_is_looked_at_and_offered(tmp_path: Path, se
     assert there.mtp.sidecar.repo == HEAD_REPO
     assert there.memory is not None
     assert there.memory.head > 0
+
+
+def test_a_model_is_opened_with_the_head_that_was_made_for_it_and_is_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What judges a model, what is said of it without loading and what a reply gets are one."""
+    made = build(tmp_path / "made", layout="mlx", head="sidecar")
+    folder = build(tmp_path / "Qwen3.8-27B-4bit", layout="mlx", head="none")
+    cache = tmp_path / "cache"
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(cache))
+    assert judge_folder(folder).mtp.kind == "sidecar"
+    assert inspect(str(folder)).receipt.resolved["mode"] == "plain"
+    repo = cache / ("models--" + HEAD_REPO.replace("/", "--"))
+    (repo / "snapshots" / "abc").mkdir(parents=True)
+    (repo / "refs").mkdir()
+    (repo / "refs" / "main").write_text("abc")
+    (repo / "snapshots" / "abc" / "config.json").write_text('{"model_type": "qwen3_5_mtp"}')
+    (made / SIDECAR).rename(repo / "snapshots" / "abc" / "model.safetensors")
+    worker = Worker()
+    worker.start()
+    try:
+        worker.load(str(folder))
+        loaded = until(worker, Loaded)[-1]
+    finally:
+        worker.shutdown()
+    assert isinstance(loaded, Loaded)
+    assert loaded.info.capability.head is not None
+    assert inspect(str(folder)).receipt.resolved["mode"] == "mtp"
+    judged = judge_folder(folder)
+    assert judged.mtp.sidecar is not None
+    assert judged.mtp.sidecar.here
+    assert judged.receipt.resolved["mode"] == "mtp"
 
 
 def test_a_head_that_cannot_be_looked_at_is_offered_as_the_catalog_has_it(

@@ -1,0 +1,170 @@
+"""Downloads: what is on its way, how fast it comes, and what can be done about one that does not."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QUrl
+from PySide6.QtGui import QDesktopServices
+from PySide6.QtWidgets import QHBoxLayout, QMessageBox, QVBoxLayout, QWidget
+
+from app.library import Library
+from app.session import Session
+from app.views.controls import Button, Elided, Hairline, Label, Paragraph, row
+from app.views.empty import as_size
+from app.views.instruments import Bar
+from app.views.page import Page
+from app.words import mark, tr
+from engine.types import Download
+
+STATES: dict[str, str] = {
+    "queued": mark("Waits for its turn"),
+    "listing": mark("Asking the hub for its files…"),
+    "checking": mark("Checking what is here…"),
+    "waiting": mark("Waiting for the network"),
+    "stalled": mark("Nothing comes at the moment"),
+    "paused": mark("Paused"),
+    "failed": mark("Failed"),
+    "done": mark("On this Mac"),
+    "removing": mark("Being removed…"),
+}
+
+
+def time_words(seconds: float) -> str:
+    """How long it will still take: "about 2 min left"."""
+    if seconds < 60:
+        return tr("less than a minute left")
+    if seconds < 5400:
+        return tr("about {count} min left", count=round(seconds / 60))
+    return tr("about {count} h left", count=round(seconds / 3600))
+
+
+def progress_words(download: Download) -> str:
+    """How far a download has come, and how fast it goes on."""
+    parts = []
+    if download.total:
+        parts.append(tr("{have} of {total}", have=as_size(download.have), total=as_size(download.total)))
+    if download.state == "fetching":
+        if download.rate:
+            parts.append(tr("{rate}/s", rate=as_size(round(download.rate))))
+        if download.seconds_left is not None:
+            parts.append(time_words(download.seconds_left))
+    else:
+        parts.append(tr(STATES[download.state]))
+    if download.retry_in is not None:
+        parts.append(tr("tries again in {seconds} s", seconds=max(1, round(download.retry_in))))
+    return " · ".join(parts)
+
+
+class DownloadRow(QWidget):
+    """One of them: its name, its numbers, a bar, and the buttons that its state allows."""
+
+    def __init__(self, session: Session, library: Library, download: Download) -> None:
+        super().__init__()
+        self._session, self._library = session, library
+        self._download = download
+        owner, _, name = download.repo.partition("/")
+        self.name = Elided(name, "row")
+        self.name.setToolTip(download.repo)
+        self.numbers = Label(role="small", tone="text2")
+        self.bar = Bar()
+        self.trouble = Paragraph(role="small", tone="text2")
+        self.main, self.page, self.drop = Button(""), Button(tr("Open its page"), "link"), Button("", "link")
+        self.main.setFixedWidth(96)
+        self.main.clicked.connect(self._do_main)
+        self.page.clicked.connect(lambda: QDesktopServices.openUrl(QUrl(self._download.page)))
+        self.drop.clicked.connect(self._do_drop)
+        line = QHBoxLayout()
+        line.setSpacing(16)
+        left = QVBoxLayout()
+        left.setSpacing(6)
+        over = row(self.name, self.numbers, spacing=12)
+        over.setStretch(0, 1)
+        left.addLayout(over)
+        left.addWidget(self.bar)
+        line.addLayout(left, 1)
+        line.addWidget(self.main)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 12, 0, 0)
+        column.setSpacing(6)
+        column.addLayout(line)
+        column.addWidget(self.trouble)
+        column.addLayout(row(self.page, self.drop, 1, spacing=16))
+        column.addSpacing(6)
+        column.addWidget(Hairline())
+        self.setAccessibleName(f"{name}, {owner}")
+        self.show_download(download)
+
+    def show_download(self, download: Download) -> None:
+        self._download = download
+        self.numbers.setText(progress_words(download))
+        self.bar.show_share(download.share, "text3" if download.state in ("paused", "failed") else "accent")
+        error = download.error
+        said = "" if error is None else " ".join(part for part in (error.what, error.kept, error.next_step) if part)
+        self.trouble.show_text(said)
+        self.trouble.setVisible(bool(said))
+        words = {"paused": tr("Resume"), "failed": tr("Try again"), "done": tr("Load"), "removing": ""}.get(
+            download.state, tr("Pause")
+        )
+        self.main.setText(words)
+        self.main.setVisible(bool(words))
+        self.main.setAccessibleName(f"{words}: {download.repo}")
+        self.page.setVisible(bool(download.page))
+        self.drop.setText(tr("Take off the list") if download.state == "done" else tr("Cancel and remove…"))
+        self.drop.setVisible(download.state != "removing")
+
+    def _do_main(self) -> None:
+        download = self._download
+        if download.state == "done":
+            self._session.use_model(download.folder)
+        elif download.state in ("paused", "failed"):
+            self._library.resume(download.id)
+        else:
+            self._library.pause(download.id)
+
+    def _do_drop(self) -> None:
+        download = self._download
+        if download.state == "done":
+            self._library.forget(download.id)
+        elif self.asks(download):
+            self._library.discard(download.id)
+
+    def asks(self, download: Download) -> bool:
+        """Whether the user means it: what has come would be lost."""
+        words = tr(
+            "Cancel the download of {name}? The {size} that have come are removed.",
+            name=download.repo,
+            size=as_size(download.have),
+        )
+        Answer = QMessageBox.StandardButton
+        return QMessageBox.question(self, tr("Cancel download"), words, Answer.Yes | Answer.No) == Answer.Yes
+
+
+class DownloadsPage(Page):
+    """All of them, in the order they were asked for."""
+
+    def __init__(self, session: Session, library: Library) -> None:
+        super().__init__(tr("Downloads"))
+        self._session, self._library = session, library
+        self.rows: dict[str, DownloadRow] = {}
+        self._list = QVBoxLayout()
+        self._list.setSpacing(0)
+        self.empty = Paragraph(role="ui", tone="text2")
+        self.column.addLayout(self._list)
+        self.column.addSpacing(12)
+        self.column.addWidget(self.empty)
+        self.column.addStretch(1)
+        library.downloads_changed.connect(self.refresh)
+        self.refresh()
+
+    def refresh(self) -> None:
+        downloads = {download.id: download for download in self._library.downloads}
+        for id in [id for id in self.rows if id not in downloads]:
+            self.rows.pop(id).deleteLater()
+        for id, download in downloads.items():
+            if id in self.rows:
+                self.rows[id].show_download(download)
+            else:
+                self.rows[id] = DownloadRow(self._session, self._library, download)
+                self._list.addWidget(self.rows[id])
+        nothing = tr("Nothing is being downloaded. Find has models that suit this Mac.")
+        kept = tr("Downloads go on while this window is closed, and after a restart where they were.")
+        self.empty.show_text(kept if downloads else nothing)

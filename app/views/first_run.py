@@ -1,0 +1,124 @@
+"""Where only Guide is there: a model for this Mac and a smaller one, why, and the one click that fetches it."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QVBoxLayout, QWidget
+
+from app.library import Library
+from app.session import Session
+from app.settings import GUIDE
+from app.views.controls import Button, Hairline, Label, Paragraph, row
+from app.views.downloads import progress_words
+from app.views.empty import as_size
+from app.views.instruments import Bar
+from app.views.model_row import FITS, Badge
+from app.words import tr
+from engine.types import Suggestion
+
+
+class SuggestedModel(QWidget):
+    """One suggestion, from its button to the model that can be loaded."""
+
+    def __init__(self, session: Session, library: Library, suggestion: Suggestion, first: bool) -> None:
+        super().__init__()
+        self._session, self._library, self._suggestion = session, library, suggestion
+        entry = suggestion.entry
+        badge = Badge()
+        badge.show_words(tr("Suggested") if first else "", "good")
+        size = tr("{size} with its head", size=as_size(entry.whole)) if entry.head else as_size(entry.whole)
+        fit = tr(FITS[suggestion.fit][0])
+        self.words = Paragraph(f"{suggestion.why} {size} · {fit}.", "small", "text2")
+        self.progress, self.numbers = Bar(), Label(role="small", tone="text3")
+        self.button = Button("", "fill" if first else "plain")
+        self.button.clicked.connect(self._do)
+        left = QVBoxLayout()
+        left.setSpacing(4)
+        left.addLayout(row(Label(entry.name, "head"), badge, 1))
+        left.addWidget(self.words)
+        left.addWidget(self.progress)
+        left.addWidget(self.numbers)
+        line = QHBoxLayout(self)
+        line.setContentsMargins(20, 14, 16, 14)
+        line.setSpacing(16)
+        line.addLayout(left, 1)
+        line.addWidget(self.button)
+        library.downloads_changed.connect(self.refresh)
+        self.refresh()
+
+    def refresh(self) -> None:
+        download = self._library.of_repo(self._suggestion.entry.repo)
+        under_way = download is not None and download.state != "done"
+        self.progress.setVisible(under_way)
+        self.numbers.setVisible(under_way)
+        words = tr("Download")
+        if download is not None:
+            self.progress.show_share(download.share, "accent")
+            self.numbers.setText(progress_words(download))
+            paused = download.state in ("paused", "failed")
+            words = tr("Load") if download.state == "done" else tr("Resume") if paused else tr("Stop")
+        self.button.setText(words)
+        self.button.setAccessibleName(f"{words}: {self._suggestion.entry.name}")
+
+    def _do(self) -> None:
+        download = self._library.of_repo(self._suggestion.entry.repo)
+        if download is None:
+            self._library.download_suggested(self._suggestion.entry)
+        elif download.state == "done":
+            self._session.use_model(download.folder)
+        elif download.state in ("paused", "failed"):
+            self._library.resume(download.id)
+        else:
+            self._library.pause(download.id)
+
+
+class FirstModels(QWidget):
+    """Seen while no other model than Guide was ever used and none is here."""
+
+    more_wanted = Signal()
+
+    def __init__(self, session: Session, library: Library) -> None:
+        super().__init__()
+        self._session, self._library = session, library
+        self.rows: list[SuggestedModel] = []
+        self.chip = Paragraph(role="ui", tone="text2")
+        self._group = QFrame()
+        self._group.setProperty("kind", "group")
+        self._rows = QVBoxLayout(self._group)
+        self._rows.setContentsMargins(1, 1, 1, 1)
+        self._rows.setSpacing(0)
+        self.more = Button(tr("Find others…"), "link")
+        self.more.clicked.connect(self.more_wanted)
+        look = tr("Just look around: Guide is loaded, and answers questions about Foreword.")
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 16, 0, 0)
+        column.setSpacing(8)
+        column.addWidget(self.chip)
+        column.addWidget(self._group)
+        column.addLayout(row(self.more, Label(look, "small", "text3"), 1, spacing=12))
+        library.facts_changed.connect(self.refresh)
+        library.here_changed.connect(self.refresh)
+        session.model.changed.connect(self.refresh)
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Appear where there is something to suggest, and stay while what was suggested comes."""
+        facts, settings = self._library.facts, self._session.settings
+        others = [*settings.recent_models, *(model for model in self._library.here or () if model.origin != "box")]
+        in_use = self._session.model.path != GUIDE
+        self.setVisible(facts is not None and bool(facts.suggestions) and not in_use and (not others or self._coming))
+        if facts is None or self.rows:
+            return
+        pays = tr("Reading ahead should pay on this chip.") if facts.pays else ""
+        memory = as_size(facts.device.memory)
+        self.chip.show_text(tr("{chip}, {memory}.", chip=facts.device.name, memory=memory) + f" {pays}".rstrip())
+        for index, suggestion in enumerate(facts.suggestions):
+            if index:
+                self._rows.addWidget(Hairline())
+            self.rows.append(SuggestedModel(self._session, self._library, suggestion, index == 0))
+            self._rows.addWidget(self.rows[-1])
+
+    @property
+    def _coming(self) -> bool:
+        facts = self._library.facts
+        return facts is not None and any(self._library.of_repo(each.entry.repo) for each in facts.suggestions)

@@ -1,0 +1,288 @@
+"""One model in a list: its name and a quiet line, its size, how it fits, what reads ahead of it, and one thing to do.
+
+A click on the badge of reading ahead opens the numbers behind it, with the receipt.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QApplication, QGridLayout, QHBoxLayout, QPushButton, QVBoxLayout, QWidget
+
+from app import theme
+from app.views.controls import Button, Dot, Elided, Hairline, Label, Paragraph, explain, restyle, row
+from app.views.empty import as_size, in_words
+from app.views.instruments import Bar
+from app.words import mark, tr
+from engine.types import ErrorReport, Judgement, MtpVerdict
+
+ROW = 56
+SIZE, FIT, MTP, ACTION = 72, 84, 176, 140
+"""Widths of the columns in px; the name has the rest."""
+PROGRESS = 64
+
+FITS: dict[str, tuple[str, str]] = {
+    "well": (mark("Fits well"), "neutral"),
+    "fits": (mark("Fits"), "neutral"),
+    "tight": (mark("Tight"), "warn"),
+    "too_large": (mark("Too large"), "error"),
+}
+VERDICTS: dict[str, tuple[str, str]] = {
+    "ready": (mark("MTP ready"), "good"),
+    "sidecar": (mark("MTP with sidecar, {size}"), "good"),
+    "off_here": (mark("MTP off on this chip"), "neutral"),
+    "none": (mark("No MTP head"), "neutral"),
+    "unusable": (mark("MTP head does not fit"), "warn"),
+}
+
+
+@dataclass(frozen=True)
+class Action:
+    """The one thing to do with a model, and whether it is the page's first choice."""
+
+    words: str
+    do: Callable[[], object]
+    primary: bool = False
+
+
+class Badge(QPushButton):
+    """A word or two in a pill. Its words say it; the colour only repeats them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setProperty("kind", "badge")
+        self.setFont(theme.current().font("badge"))
+        self.setFixedHeight(20)
+        self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
+
+    def show_words(self, words: str, state: str) -> None:
+        self.setText(words)
+        self.setVisible(bool(words))
+        restyle(self, "state", state)
+
+    def let_click(self, name: str) -> None:
+        """Make a button of it that is called `name`."""
+        self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+        self.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents, False)
+        self.setCursor(Qt.CursorShape.PointingHandCursor)
+        self.setAccessibleName(name)
+
+
+def verdict_words(verdict: MtpVerdict) -> tuple[str, str]:
+    """The words of a badge for reading ahead, and their state."""
+    words, state = VERDICTS[verdict.kind]
+    if verdict.words.endswith(", measured"):
+        return tr("{times}, measured", times=verdict.words.removesuffix(", measured")), state
+    size = as_size(verdict.sidecar.bytes) if verdict.sidecar else ""
+    return tr(words, size=size), state
+
+
+class Details(QWidget):
+    """The parts of the memory that a model needs, why reading ahead is on or off, and the receipt to copy."""
+
+    def __init__(self, found: Judgement) -> None:
+        super().__init__()
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 12)
+        column.setSpacing(8)
+        memory, capability = found.memory, found.capability
+        if memory is not None and capability is not None:
+            grid = QGridLayout()
+            grid.setHorizontalSpacing(24)
+            grid.setVerticalSpacing(2)
+            parts = [
+                (tr("Weights"), memory.weights),
+                (tr("Keys and values, {n} tokens", n=f"{memory.context:,}"), memory.kv),
+                (tr("Recurrent states"), memory.recurrent),
+                (tr("MTP head"), memory.head),
+                (tr("To work with"), memory.working),
+                (tr("In all, of {size} for models", size=as_size(found.available)), memory.total),
+            ]
+            for index, (name, size) in enumerate(parts):
+                last = index == len(parts) - 1
+                value = Label(as_size(size) if size else "0", "smallbold" if last else "small", "text")
+                value.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
+                grid.addWidget(Label(name, "smallmedium" if last else "small", "text2"), index, 0)
+                grid.addWidget(value, index, 1)
+            grid.setColumnStretch(2, 1)
+            column.addLayout(grid)
+            facts = tr(
+                "{count} parameters, {bits}, made for {context} tokens. {sentence}",
+                count=in_words(capability.parameters),
+                bits=capability.quantisation,
+                context=f"{capability.context:,}",
+                sentence=found.mtp.sentence,
+            )
+            column.addWidget(Paragraph(facts, "small", "text2"))
+        else:
+            column.addWidget(Paragraph(found.mtp.sentence, "small", "text2"))
+        self.copy = Button(tr("Copy receipt as JSON"), "link", "small")
+        self.copy.clicked.connect(
+            lambda: QApplication.clipboard().setText(json.dumps(found.receipt.to_json(), indent=1))
+        )
+        column.addLayout(row(self.copy, 1))
+
+
+class ModelRow(QWidget):
+    """Knows nothing of where a model comes from: it shows what it is given."""
+
+    def __init__(self, name: str, quiet: str = "") -> None:
+        super().__init__()
+        self.name = Elided(name, "row")
+        self.quiet = Elided(quiet, "small", "text3")
+        self.size_label = Label(role="cell")
+        self.size_label.setFixedWidth(SIZE)
+        self.size_label.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
+        self.fit, self.mtp = Badge(), Badge()
+        self.mtp.let_click(tr("Details of {name}", name=name))
+        self.mtp.clicked.connect(self.toggle)
+        self.dot, self.state = Dot(), Label(role="ui", tone="text2")
+        self.action = Button("")
+        self.second = Button("", "link", "small")
+        self.second.clicked.connect(lambda: self._second and self._second.do())
+        self._second: Action | None = None
+        self.progress = Bar()
+        self.progress.setFixedWidth(PROGRESS)
+        self._action: Action | None = None
+        self.action.clicked.connect(lambda: self._action and self._action.do())
+        self._judgement: Judgement | None = None
+        self._details: Details | None = None
+        names = QVBoxLayout()
+        names.setContentsMargins(0, 0, 0, 0)
+        names.setSpacing(0)
+        names.addStretch(1)
+        names.addWidget(self.name)
+        names.addWidget(self.quiet)
+        names.addStretch(1)
+        line = QWidget()
+        line.setFixedHeight(ROW)
+        across = QHBoxLayout(line)
+        across.setContentsMargins(0, 0, 0, 0)
+        across.setSpacing(24)
+        across.addLayout(names, 1)
+        across.addWidget(self.size_label)
+        across.addWidget(_held(self.fit, FIT))
+        across.addWidget(_held(self.mtp, MTP))
+        end = QWidget()
+        end.setFixedWidth(ACTION)
+        buttons = QVBoxLayout(end)
+        buttons.setContentsMargins(0, 0, 0, 0)
+        buttons.setSpacing(2)
+        buttons.addStretch(1)
+        buttons.addLayout(row(1, self.dot, self.state, self.progress, self.action))
+        buttons.addLayout(row(1, self.second))
+        buttons.addStretch(1)
+        across.addWidget(end)
+        self._column = QVBoxLayout(self)
+        self._column.setContentsMargins(0, 0, 0, 0)
+        self._column.setSpacing(0)
+        self._column.addWidget(line)
+        self._column.addWidget(Hairline())
+        self.show_doing("")
+        self.show_action(None)
+        self.show_second(None)
+        self.fit.show_words("", "neutral")
+        self.mtp.show_words("", "neutral")
+
+    def show_judgement(self, found: Judgement | ErrorReport | None) -> None:
+        """What is known of it; None while it is being found out."""
+        self._judgement = found if isinstance(found, Judgement) else None
+        if found is None:
+            self.fit.show_words(tr("Looking…"), "neutral")
+            return
+        if isinstance(found, ErrorReport):
+            self.fit.show_words("", "neutral")
+            self.mtp.show_words(tr("Could not be looked at"), "warn")
+            explain(self.mtp, f"{found.what} {found.next_step}".strip())
+            self.quiet.show_text(f"{found.what} {found.next_step}".strip())
+            return
+        self.size_label.setText(as_size(found.size))
+        words, state = FITS[found.fit] if found.fit else ("", "neutral")
+        self.fit.show_words(tr(words) if words else "", state)
+        if found.memory is not None:
+            explain(
+                self.fit,
+                tr(
+                    "Needs {need} of the {has} that a model may have here.",
+                    need=as_size(found.memory.total),
+                    has=as_size(found.available),
+                ),
+            )
+        if found.error is not None and found.fit is None:
+            self.mtp.show_words(tr("Cannot be opened"), "error")
+            self.quiet.show_text(found.error.what)
+        else:
+            self.mtp.show_words(*verdict_words(found.mtp))
+        explain(self.mtp, found.mtp.sentence)
+        if self._details is not None:
+            self.toggle()
+
+    def show_action(self, action: Action | None) -> None:
+        self._action = action
+        self.action.setVisible(action is not None)
+        if action is not None:
+            self.action.setText(action.words)
+            self.action.setAccessibleName(f"{action.words}: {self.name.accessibleName()}")
+            restyle(self.action, "kind", "fill" if action.primary else "plain")
+
+    def show_second(self, action: Action | None) -> None:
+        """Another thing to do, in small under the first."""
+        self._second = action
+        self.second.setVisible(action is not None)
+        if action is not None:
+            self.second.setText(action.words)
+            self.second.setAccessibleName(f"{action.words}: {self.name.accessibleName()}")
+
+    def show_doing(self, words: str, share: float | None = None, live: bool = False) -> None:
+        """What is happening with it, in a word, and how far it has come."""
+        self.state.setText(words)
+        self.state.setVisible(bool(words))
+        self.dot.setVisible(live)
+        self.progress.setVisible(share is not None)
+        if share is not None:
+            self.progress.show_share(share, "accent")
+            self.progress.setAccessibleName(f"{share:.0%}")
+
+    def toggle(self) -> None:
+        """Open or close the numbers behind the badges."""
+        if self._details is not None:
+            self._details.deleteLater()
+            self._details = None
+        elif self._judgement is not None:
+            self._details = Details(self._judgement)
+            self._column.insertWidget(1, self._details)
+
+    @property
+    def details(self) -> Details | None:
+        return self._details
+
+
+def _held(badge: Badge, width: int) -> QWidget:
+    """A badge at the left of a column."""
+    held = QWidget()
+    held.setFixedWidth(width)
+    held.setLayout(row(badge, 1))
+    return held
+
+
+def headings() -> QWidget:
+    """The line over a list of models."""
+    line = QWidget()
+    across = QHBoxLayout(line)
+    across.setContentsMargins(0, 0, 0, 6)
+    across.setSpacing(24)
+    across.addWidget(Label(tr("Model"), "cap", "text2"), 1)
+    for words, width, right in ((tr("Size"), SIZE, True), (tr("Fit"), FIT, False), (tr("MTP on this Mac"), MTP, False)):
+        label = Label(words, "cap", "text2")
+        label.setFixedWidth(width)
+        if right:
+            label.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
+        across.addWidget(label)
+    end = QWidget()
+    end.setFixedWidth(ACTION)
+    across.addWidget(end)
+    return line

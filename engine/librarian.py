@@ -1,0 +1,214 @@
+"""The library at the window's service: what takes time is done on threads of its own, and the answer told to whoever
+asked.
+
+They are not the engine's one MLX thread, which may be writing a reply; nothing here imports MLX.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import queue
+import shutil
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+from engine import device as devices
+from engine.chips import hardware_gate
+from engine.errors import report_of
+from engine.judge import judge, judge_folder
+from engine.library.connection import Connection
+from engine.library.downloads import Downloads
+from engine.library.hub import Hub
+from engine.library.local import GUIDE, resolve
+from engine.library.places import Places
+from engine.library.repo_id import parse
+from engine.library.snapshot import cache_folder
+from engine.memory import memory_available
+from engine.suggest import suggest
+from engine.types import (
+    Download,
+    DownloadChange,
+    ErrorReport,
+    HubModel,
+    Judgement,
+    LibraryFacts,
+    SearchOrder,
+    SearchPage,
+    StoredModel,
+)
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+CLOSING_S = 1.0
+"""How long the app waits at its end for downloads to put away what they hold."""
+THREADS = 4
+"""The hub answers slowly and a disk quickly; none of them has to wait for another's list."""
+
+
+class Librarian:
+    """Every method returns at once; what it was asked for is told on another thread, an error as its report."""
+
+    def __init__(self, endpoint: str | None = None, state: Path | None = None) -> None:
+        """`state` is the file that remembers what is being downloaded."""
+        self._endpoint = endpoint
+        self._state = state
+        self._downloads: Downloads | None = None
+        self._hub: Hub | None = None
+        self._tasks: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._making = threading.Lock()
+        self._threads = 0
+        self._over = False
+
+    def facts(self, tell: Callable[[LibraryFacts | ErrorReport], None]) -> None:
+        """This computer, the room on its disk, and what is suggested for it."""
+        self._do(_facts, tell)
+
+    def here(self, known: Sequence[str], tell: Callable[[tuple[StoredModel, ...] | ErrorReport], None]) -> None:
+        """The models on this computer, in all its places and in the folders of `known`, Guide first."""
+        self._do(lambda: tuple(models_here(known)), tell)
+
+    def judge_here(self, path: str, tell: Callable[[Judgement | ErrorReport], None]) -> None:
+        """Judge a model of this computer without asking the hub."""
+        self._do(lambda: judge_folder(resolve(path)), tell)
+
+    def judge(self, named: str, tell: Callable[[Judgement | ErrorReport], None]) -> None:
+        """Judge the repo of an id, on the hub unless it is here."""
+        self._do(lambda: judge(named, self._at_the_hub()), tell)
+
+    def search(
+        self, words: str, order: SearchOrder, after: str, tell: Callable[[SearchPage | ErrorReport], None]
+    ) -> None:
+        """A page of what the hub has under these words; an id or an address is that one model."""
+        self._do(lambda: self._search(words, order, after), tell)
+
+    # ------------------------------------------------------------ downloads
+
+    def go_on(self, tell: Callable[[tuple[Download, ...] | ErrorReport], None]) -> None:
+        """Take up what was being downloaded when the app ended; every download there is, running or not."""
+
+        def start() -> tuple[Download, ...]:
+            downloads = self._fetching()
+            downloads.start()
+            return downloads.all()
+
+        self._do(start, tell)
+
+    def downloads(self, tell: Callable[[tuple[Download, ...] | ErrorReport], None]) -> None:
+        """Every download as it is now."""
+        self._do(lambda: self._fetching().all(), tell)
+
+    def fetch(self, repo: str, tell: Callable[[str | ErrorReport], None]) -> None:
+        """Download a repo of the hub, "owner/name" or "owner/name@revision"."""
+
+        def add() -> str:
+            meant = parse(repo)
+            return self._fetching().add(meant.id, meant.revision)
+
+        self._do(add, tell)
+
+    def change(self, how: DownloadChange, id: str, tell: Callable[[ErrorReport | None], None]) -> None:
+        """Pause a download, resume it, take it off the list, or discard it with what came of it."""
+
+        def do() -> None:
+            downloads = self._fetching()
+            if any(download.id == id for download in downloads.all()):
+                getattr(downloads, how)(id)
+
+        self._do(do, tell)
+
+    def _fetching(self) -> Downloads:
+        with self._making:
+            if self._downloads is None:
+                self._downloads = Downloads(cache_folder(), self._state, connect=lambda: Connection(self._endpoint))
+            return self._downloads
+
+    def close(self) -> None:
+        """Do nothing more, and break off what is being asked; downloads are kept as they are."""
+        self._over = True
+        with self._lock:
+            hub, count, downloads = self._hub, self._threads, self._downloads
+        if hub is not None:
+            hub.close()
+        if downloads is not None:
+            downloads.close(CLOSING_S)
+        for _ in range(count):
+            self._tasks.put(None)
+
+    def _search(self, words: str, order: SearchOrder, after: str) -> SearchPage:
+        if "/" not in words:
+            return self._at_the_hub().search(words, order, after)
+        repo = parse(words, self._at_the_hub().endpoint)
+        named = repo.id if repo.revision == "main" else f"{repo.id}@{repo.revision}"
+        return SearchPage((HubModel(named, 0, "", False),))
+
+    def _at_the_hub(self) -> Hub:
+        with self._lock:
+            if self._hub is None:
+                self._hub = Hub(self._endpoint)
+            return self._hub
+
+    def _do(self, work: Callable[[], T], tell: Callable[[T | ErrorReport], None]) -> None:
+        def task() -> None:
+            answer: T | ErrorReport
+            try:
+                answer = work()
+            except Exception as error:
+                log.info("a question to the library failed: %s", type(error).__name__)
+                answer = report_of(error)
+            if not self._over:
+                tell(answer)
+
+        with self._lock:
+            if self._threads < THREADS:
+                self._threads += 1
+                threading.Thread(target=self._work, name=f"library-{self._threads}", daemon=True).start()
+        self._tasks.put(task)
+
+    def _work(self) -> None:
+        while (task := self._tasks.get()) is not None:
+            if not self._over:
+                task()
+
+
+def _facts() -> LibraryFacts:
+    machine = devices.probe()
+    cache = cache_folder()
+    there = next(folder for folder in (cache, *cache.parents) if folder.exists())
+    gate = hardware_gate(machine, "4-bit")
+    return LibraryFacts(
+        device=machine,
+        available=memory_available(machine),
+        disk_free=shutil.disk_usage(there).free,
+        folder=str(cache),
+        pays=gate.allows,
+        reason=gate.reason,
+        suggestions=suggest(machine),
+    )
+
+
+def models_here(known: Iterable[str]) -> Iterable[StoredModel]:
+    """What is in all places where models lie, and the folders of `known` that are elsewhere; heads in repos of their
+    own are no models."""
+    seen = set()
+    for model in Places().models():
+        seen.add(Path(model.folder).resolve())
+        if model.state != "installed" or _is_model(Path(model.folder)):
+            yield model
+    for path in known:
+        folder = Path(path)
+        if path != GUIDE and folder.is_dir() and folder.resolve() not in seen:
+            yield StoredModel(path, path, "folder", "installed", 0)
+
+
+def _is_model(folder: Path) -> bool:
+    try:
+        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return False
+    return isinstance(config, dict) and not str(config.get("model_type", "")).endswith("_mtp")

@@ -1,0 +1,445 @@
+"""The Models window, over a hub on this computer: what is here, what can be found, and what each would be."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QApplication
+from pytestqt.qtbot import QtBot
+
+from app import main
+from app.settings import Settings
+from app.views.first_run import FirstModels
+from app.views.model_row import ModelRow
+from app.views.models import ModelsWindow
+from engine.librarian import Librarian
+from engine.library.places import Places
+from tests.app.house import House
+from tests.app.scripted_worker import model_info
+from tests.checkpoints import build, drop_shard
+from tests.engine.folders import DENSE, TARGET, stored, write_folder, write_safetensors
+from tests.hub import Answer, Hub, Silence
+
+
+@pytest.fixture
+def served() -> Iterator[Hub]:
+    with Hub() as served:
+        yield served
+
+
+@pytest.fixture
+def opened(
+    qtbot: QtBot, served: Hub, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> Iterator[Callable[[], ModelsWindow]]:
+    """Opens the Models window of a house with one model folder besides Guide."""
+    folder = write_folder(tmp_path / "Tiny-4bit", TARGET | stored(DENSE))
+    state = tmp_path / "downloads.json"
+    monkeypatch.setattr(main, "make_librarian", lambda: Librarian(served.endpoint, state))
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "cache"))
+    house = House(qtbot, Settings(recent_models=[str(folder)]))
+    house.load()
+
+    def open_models() -> ModelsWindow:
+        house.window.menus["models"].trigger()
+        window = house.window.findChild(ModelsWindow)
+        assert window is not None
+        qtbot.waitUntil(lambda: len(window.here.rows) == 2)
+        return window
+
+    open_models.house = house  # type: ignore[attr-defined]
+    yield open_models
+    house.window.close()
+
+
+def house_of(opened: Callable[[], ModelsWindow]) -> House:
+    house = opened.house  # type: ignore[attr-defined]
+    assert isinstance(house, House)
+    return house
+
+
+def judged(qtbot: QtBot, row: ModelRow) -> None:
+    qtbot.waitUntil(lambda: bool(row.mtp.text()))
+
+
+def type_and_find(qtbot: QtBot, window: ModelsWindow, words: str) -> None:
+    window.look()
+    window.find.field.setText(words)
+    qtbot.keyClick(window.find.field, Qt.Key.Key_Return)
+    qtbot.waitUntil(lambda: not window._library.searching)
+
+
+# ---------------------------------------------------------------- on this Mac
+
+
+def test_each_model_here_has_its_size_fit_verdict_and_one_thing_to_do(
+    opened: Callable[[], ModelsWindow], qtbot: QtBot, tmp_path: Path
+) -> None:
+    window = opened()
+    row = window.here.rows[str(tmp_path / "Tiny-4bit")]
+    judged(qtbot, row)
+    assert row.name.accessibleName() == "Tiny-4bit"
+    assert row.size_label.text().endswith("MB")
+    assert (row.fit.text(), row.mtp.text()) == ("Fits well", "MTP ready")
+    assert row.action.text() == "Load"
+    row.action.click()
+    assert house_of(opened).worker.loads[-1:] == [str(tmp_path / "Tiny-4bit")]
+    assert row.state.text() == "Loading"
+
+
+def test_the_model_in_use_says_so_and_can_be_stopped(opened: Callable[[], ModelsWindow]) -> None:
+    window = opened()
+    row = window.here.rows["guide"]
+    assert (row.state.text(), row.action.text()) == ("In use", "Stop")
+    row.action.click()
+    assert (row.state.text(), row.action.text()) == ("", "Load")
+    house = house_of(opened)
+    house.worker.get_ready(model_info())
+    row.action.click()
+    house.tick()
+    assert row.state.text() == "In use"
+
+
+def test_a_folder_that_went_away_is_no_longer_listed(
+    opened: Callable[[], ModelsWindow], qtbot: QtBot, tmp_path: Path
+) -> None:
+    window = opened()
+    (tmp_path / "Tiny-4bit").rename(tmp_path / "elsewhere")
+    window.close()
+    house_of(opened).window.menus["models"].trigger()
+    qtbot.waitUntil(lambda: list(window.here.rows) == ["guide"])
+
+
+def test_d09_a_model_that_is_not_all_here_says_so_and_is_resumed(
+    opened: Callable[[], ModelsWindow], served: Hub, qtbot: QtBot, tmp_path: Path
+) -> None:
+    whole = build(tmp_path / "whole", shards=3)
+    served.add("somebody/half", whole)
+    snapshot = tmp_path / "cache" / "models--somebody--half" / "snapshots" / "abc"
+    shutil.copytree(whole, snapshot)
+    drop_shard(snapshot)
+    house_of(opened).window.menus["models"].trigger()
+    window = house_of(opened).window.findChild(ModelsWindow)
+    assert window is not None
+    qtbot.waitUntil(lambda: str(snapshot) in window.here.rows)
+    row = window.here.rows[str(snapshot)]
+    assert (row.state.text(), row.action.text()) == ("Incomplete", "Resume")
+    assert "1 file is missing" in row.quiet.accessibleName()
+    assert not row.mtp.isVisibleTo(window)
+    row.action.click()
+    qtbot.waitUntil(lambda: [each.repo for each in window._library.downloads] == ["somebody/half"])
+
+
+def test_d27_a_model_on_a_disk_that_is_away_stays_on_the_list(
+    opened: Callable[[], ModelsWindow], qtbot: QtBot, tmp_path: Path
+) -> None:
+    disk = tmp_path / "disk"
+    write_folder(disk / "Away-4bit")
+    Places().add(disk)
+    house = house_of(opened)
+    house.window.menus["models"].trigger()
+    window = house.window.findChild(ModelsWindow)
+    assert window is not None
+    path = str(disk / "Away-4bit")
+    qtbot.waitUntil(lambda: path in window.here.rows)
+    assert window.here.rows[path].action.text() == "Load"
+    disk.rename(tmp_path / "unplugged")
+    house.window.menus["models"].trigger()
+    qtbot.waitUntil(lambda: window.here.rows[path].state.text() == "Not connected")
+    assert window.here.rows[path].action.isHidden()
+    (tmp_path / "unplugged").rename(disk)
+    house.window.menus["models"].trigger()
+    qtbot.waitUntil(lambda: window.here.rows[path].action.isVisibleTo(window))
+    assert window.here.rows[path].action.text() == "Load"
+
+
+def test_the_strip_says_what_this_computer_has(opened: Callable[[], ModelsWindow], qtbot: QtBot) -> None:
+    window = opened()
+    strip = window.here.strip
+    qtbot.waitUntil(lambda: bool(strip.chip.value.text()))
+    assert strip.memory.value.text().endswith("GB")
+    assert "free" in strip.disk.value.text()
+    assert strip.ahead.quiet.accessibleName().endswith(".")
+
+
+def test_a_verdict_opens_the_numbers_behind_it_and_the_receipt(
+    opened: Callable[[], ModelsWindow], qtbot: QtBot, tmp_path: Path
+) -> None:
+    window = opened()
+    row = window.here.rows[str(tmp_path / "Tiny-4bit")]
+    judged(qtbot, row)
+    qtbot.keyClick(row.mtp, Qt.Key.Key_Space)
+    assert row.details is not None
+    row.details.copy.click()
+    assert '"hardware_gate"' in QApplication.clipboard().text()
+    qtbot.keyClick(row.mtp, Qt.Key.Key_Space)
+    assert row.details is None
+
+
+# ---------------------------------------------------------------- find
+
+
+def test_what_is_found_is_judged_before_it_is_downloaded(
+    opened: Callable[[], ModelsWindow], served: Hub, qtbot: QtBot, tmp_path: Path
+) -> None:
+    served.add("somebody/Tiny-plain", write_folder(tmp_path / "plain"), downloads=1200)
+    served.add("somebody/Tiny-other", write_folder(tmp_path / "other", model_type="nothing-like-it"))
+    window = opened()
+    type_and_find(qtbot, window, "tiny")
+    assert list(window.find.rows)[-2:] == ["somebody/Tiny-plain", "somebody/Tiny-other"]
+    plain, other = window.find.rows["somebody/Tiny-plain"], window.find.rows["somebody/Tiny-other"]
+    judged(qtbot, plain)
+    judged(qtbot, other)
+    assert (plain.fit.text(), plain.mtp.text()) == ("Fits well", "No MTP head")
+    assert "1,200 downloads" in plain.quiet.accessibleName()
+    assert other.mtp.text() == "Cannot be opened"
+    assert other.action.isHidden()
+
+
+def test_an_address_is_the_one_model_it_names_and_another_site_is_refused(
+    opened: Callable[[], ModelsWindow], served: Hub, qtbot: QtBot, tmp_path: Path
+) -> None:
+    served.add("somebody/tiny", write_folder(tmp_path / "plain"))
+    window = opened()
+    type_and_find(qtbot, window, f"{served.endpoint}/somebody/tiny")
+    judged(qtbot, window.find.rows["somebody/tiny"])
+    type_and_find(qtbot, window, "https://example.com/somebody/tiny")
+    assert "is not the Hugging Face hub" in window.find.status.accessibleName()
+
+
+def test_a_search_goes_on_page_by_page_and_begins_anew(
+    opened: Callable[[], ModelsWindow], served: Hub, qtbot: QtBot
+) -> None:
+    for number in range(33):
+        served.add(f"somebody/many-{number}", {"config.json": b"{}"})
+    window = opened()
+    type_and_find(qtbot, window, "many")
+    assert len(window._library.found) == 30
+    assert window.find.more.isVisibleTo(window.find)
+    window.find.more.click()
+    qtbot.waitUntil(lambda: len(window._library.found) == 33)
+    assert window.find.more.isHidden()
+    type_and_find(qtbot, window, "nothing like it")
+    assert "has no model for MLX" in window.find.status.accessibleName()
+
+
+def test_nobody_is_asked_while_one_is_typing(opened: Callable[[], ModelsWindow], served: Hub, qtbot: QtBot) -> None:
+    window = opened()
+    window.look()
+    qtbot.keyClicks(window.find.field, "qwen")
+    assert window.find.pause.isActive()
+    assert not [seen for seen in served.requests if seen.stage == "search"]
+    window.find.pause.timeout.emit()
+    qtbot.waitUntil(lambda: not window._library.searching)
+    assert [seen.query["search"] for seen in served.requests if seen.stage == "search"] == ["qwen"]
+
+
+def test_without_the_hub_it_says_so_what_is_kept_and_tries_again(
+    opened: Callable[[], ModelsWindow], served: Hub, qtbot: QtBot
+) -> None:
+    served.add("somebody/tiny", {"config.json": b"{}"})
+    served.misbehave("", Answer(503), stage="search")
+    window = opened()
+    type_and_find(qtbot, window, "tiny")
+    assert window.find.status.accessibleName()
+    assert window.find.again.isVisibleTo(window.find)
+    window.find.again.click()
+    qtbot.waitUntil(lambda: "somebody/tiny" in window.find.rows)
+    assert window.find.again.isHidden()
+
+
+def test_an_empty_field_shows_what_suits_this_computer_and_why(
+    opened: Callable[[], ModelsWindow], qtbot: QtBot
+) -> None:
+    window = opened()
+    window.show_page("find")
+    qtbot.waitUntil(lambda: window._library.facts is not None)
+    facts = window._library.facts
+    assert facts is not None
+    shown = [row for row in window.find.rows.values() if row.isVisibleTo(window.find)]
+    assert [row.name.accessibleName() for row in shown] == [each.entry.name for each in facts.suggestions]
+    for row, each in zip(shown, facts.suggestions, strict=True):
+        assert each.why in row.quiet.accessibleName()
+
+
+def test_what_is_found_outlives_the_window(opened: Callable[[], ModelsWindow], served: Hub, qtbot: QtBot) -> None:
+    served.add("somebody/tiny", {"config.json": b"{}"})
+    window = opened()
+    type_and_find(qtbot, window, "tiny")
+    window.close()
+    house_of(opened).window.menus["models"].trigger()
+    assert window.isVisible()
+    assert "somebody/tiny" in window.find.rows
+
+
+# ---------------------------------------------------------------- downloads
+
+
+def go_silent(served: Hub) -> None:
+    """From here on the weights stop coming after 10,000 bytes."""
+    served.misbehave("model.safetensors", Silence(after=10_000), times=None)
+
+
+def nothing() -> None:
+    """All is well with the hub."""
+
+
+def download(qtbot: QtBot, window: ModelsWindow, repo: str, before: Callable[[], None] = nothing) -> ModelRow:
+    """Find the repo and press its button; `before` happens when it has been judged."""
+    type_and_find(qtbot, window, repo)
+    row = window.find.rows[repo]
+    judged(qtbot, row)
+    assert row.action.text() == "Download"
+    before()
+    row.action.click()
+    qtbot.waitUntil(lambda: repo in [each.repo for each in window._library.downloads])
+    return row
+
+
+def test_a_model_goes_from_found_to_downloaded_to_loaded(
+    opened: Callable[[], ModelsWindow], served: Hub, qtbot: QtBot, tmp_path: Path
+) -> None:
+    commit = served.add("somebody/tiny", write_folder(tmp_path / "tiny", TARGET | stored(DENSE)))
+    window = opened()
+    row = download(qtbot, window, "somebody/tiny")
+    qtbot.waitUntil(lambda: row.action.text() == "Load")
+    folder = str(tmp_path / "cache" / "models--somebody--tiny" / "snapshots" / commit)
+    qtbot.waitUntil(lambda: folder in window.here.rows)
+    assert window.here.rows[folder].name.accessibleName() == "tiny"
+    (shown,) = window.downloads.rows.values()
+    assert (shown.main.text(), shown.drop.text()) == ("Load", "Take off the list")
+    row.action.click()
+    assert house_of(opened).worker.loads[-1:] == [folder]
+    shown.drop.click()
+    qtbot.waitUntil(lambda: not window.downloads.rows)
+
+
+def test_a_download_shows_how_far_it_is_and_can_be_stopped_and_resumed(
+    opened: Callable[[], ModelsWindow], served: Hub, qtbot: QtBot, tmp_path: Path
+) -> None:
+    served.add("somebody/tiny", write_folder(tmp_path / "tiny"))
+    window = opened()
+    row = download(qtbot, window, "somebody/tiny", lambda: go_silent(served))
+    qtbot.waitUntil(lambda: window._library.downloads[0].have > 9_000)
+    qtbot.waitUntil(lambda: row.progress.isVisibleTo(row))
+    assert row.action.text() == "Stop"
+    (shown,) = window.downloads.rows.values()
+    assert " of " in shown.numbers.text()
+    row.action.click()
+    qtbot.waitUntil(lambda: row.action.text() == "Resume")
+    assert row.state.text() == shown.numbers.text().rpartition(" · ")[2] == "Paused"
+    served.behave()
+    shown.main.click()
+    qtbot.waitUntil(lambda: row.action.text() == "Load")
+
+
+def test_a_download_that_fails_says_what_happened_what_was_kept_and_what_to_do(
+    opened: Callable[[], ModelsWindow], served: Hub, qtbot: QtBot, tmp_path: Path
+) -> None:
+    served.add("somebody/tiny", write_folder(tmp_path / "tiny"))
+    window = opened()
+    type_and_find(qtbot, window, "somebody/tiny")
+    judged(qtbot, window.find.rows["somebody/tiny"])
+    served.misbehave("somebody/tiny", Answer(403), stage="info")
+    window.find.rows["somebody/tiny"].action.click()
+    qtbot.waitUntil(lambda: [each.state for each in window._library.downloads] == ["failed"])
+    (shown,) = window.downloads.rows.values()
+    assert "refused" in shown.trouble.accessibleName()
+    assert "is kept" in shown.trouble.accessibleName()
+    assert shown.main.text() == "Try again"
+    shown.main.click()
+    qtbot.waitUntil(lambda: shown.main.text() == "Load")
+
+
+def test_d20_cancelling_asks_and_then_frees_the_disk(
+    opened: Callable[[], ModelsWindow],
+    served: Hub,
+    qtbot: QtBot,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    served.add("somebody/tiny", write_folder(tmp_path / "tiny"))
+    window = opened()
+    download(qtbot, window, "somebody/tiny", lambda: go_silent(served))
+    qtbot.waitUntil(lambda: window._library.downloads[0].have > 9_000)
+    (shown,) = window.downloads.rows.values()
+    monkeypatch.setattr(shown, "asks", lambda _: False)
+    shown.drop.click()
+    assert window._library.downloads
+    monkeypatch.setattr(shown, "asks", lambda _: True)
+    shown.drop.click()
+    qtbot.waitUntil(lambda: not window._library.downloads)
+    qtbot.waitUntil(lambda: not list((tmp_path / "cache").rglob("*.incomplete")))
+
+
+def test_a_head_comes_along_with_its_model(
+    opened: Callable[[], ModelsWindow], served: Hub, qtbot: QtBot, tmp_path: Path
+) -> None:
+    served.add("mlx-community/Qwen3.8-27B-4bit", write_folder(tmp_path / "target"))
+    write_safetensors(tmp_path / "head" / "model.safetensors", stored(DENSE, ""))
+    (tmp_path / "head" / "config.json").write_text('{"model_type": "qwen3_5_mtp"}')
+    served.add("mlx-community/Qwen3.8-27B-MTP-4bit", tmp_path / "head")
+    window = opened()
+    row = download(qtbot, window, "mlx-community/Qwen3.8-27B-4bit")
+    assert "sidecar" in row.mtp.text()
+    qtbot.waitUntil(lambda: [each.state for each in window._library.downloads] == ["done", "done"])
+    qtbot.waitUntil(lambda: len(window.here.rows) == 3)  # Guide, the folder, the model: a head alone is none
+    target = next(row for path, row in window.here.rows.items() if "Qwen3.8" in path)
+    qtbot.waitUntil(lambda: bool(target.mtp.text()) and target.second.isHidden())
+
+
+def test_d19_closing_the_window_ends_no_download_and_the_next_start_goes_on(
+    opened: Callable[[], ModelsWindow], served: Hub, qtbot: QtBot, tmp_path: Path
+) -> None:
+    served.add("somebody/tiny", write_folder(tmp_path / "tiny"))
+    window = opened()
+    download(qtbot, window, "somebody/tiny", lambda: go_silent(served))
+    qtbot.waitUntil(lambda: window._library.downloads[0].have > 9_000)
+    window.close()
+    assert [each.state for each in window._library.downloads] == ["fetching"]
+    house_of(opened).window.close()
+    served.behave()
+    again = House(qtbot)
+    again.load()
+    qtbot.waitUntil(lambda: [each.state for each in again.window.library.downloads] == ["done"])
+    assert [seen.range for seen in served.bodies("model.safetensors")][-1] != "bytes=0-"
+    again.window.close()
+
+
+# ---------------------------------------------------------------- the first run
+
+
+def test_the_first_run_suggests_a_model_for_this_computer_and_a_smaller_one_and_fetches_it(
+    qtbot: QtBot, served: Hub, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(main, "make_librarian", lambda: Librarian(served.endpoint, tmp_path / "downloads.json"))
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "cache"))
+    house = House(qtbot)
+    house.load()
+    first = house.window.findChild(FirstModels)
+    assert first is not None
+    qtbot.waitUntil(lambda: first.isVisibleTo(house.window))
+    facts = house.window.library.facts
+    assert facts is not None
+    assert len(first.rows) == len(facts.suggestions) > 0
+    entry = facts.suggestions[0].entry
+    assert facts.suggestions[0].why in first.rows[0].words.accessibleName()
+    served.add(entry.repo, write_folder(tmp_path / "m"))
+    first.rows[0].button.click()
+    qtbot.waitUntil(lambda: first.rows[0].button.text() == "Load")
+    first.rows[0].button.click()
+    download = house.window.library.of_repo(entry.repo)
+    assert download is not None
+    assert house.worker.loads[-1:] == [download.folder]
+    house.window.close()
+
+
+def test_who_has_a_model_is_not_told_to_get_one(opened: Callable[[], ModelsWindow], qtbot: QtBot) -> None:
+    window = opened()
+    qtbot.waitUntil(lambda: window._library.facts is not None)
+    first = house_of(opened).window.findChild(FirstModels)
+    assert first is not None
+    assert not first.isVisibleTo(house_of(opened).window)
