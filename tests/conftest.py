@@ -1,5 +1,6 @@
 """What every test stands on: no display, no hub, no folder of the user's."""
 
+import gc
 import json
 import os
 import sys
@@ -30,6 +31,14 @@ if sys.platform == "linux":
 # examples each time; everywhere else each run looks further.
 settings.register_profile("foreword", deadline=None, derandomize="CI" in os.environ)
 settings.load_profile("foreword")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def a_collection_reads_only_what_its_module_made() -> None:
+    """An engine collects garbage whenever it lets a model go. Of a whole run, that would read all tests and libraries
+    each time, 0.15 s and more: what is there before a module begins is therefore left out."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="module", autouse=True)
