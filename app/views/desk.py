@@ -1,4 +1,4 @@
-"""Where messages are written: those that wait, and the composer with what is in it."""
+"""Where messages are written: those that wait, and the composer with what is in it and what it says."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 from PySide6.QtCore import QStandardPaths, Signal
 from PySide6.QtWidgets import QFileDialog, QVBoxLayout, QWidget
 
+from app.bridge import State
 from app.chats.chat import Chat, Draft, Turn
 from app.chats.files import LARGEST, TextFile, size_words
 from app.session import Session
@@ -41,6 +42,8 @@ class Desk(QWidget):
         column.addWidget(self.room_line)
         column.addWidget(composer)
         composer.sent.connect(self._send)
+        composer.stopped.connect(session.stop)
+        composer.thinking.chosen.connect(session.model.set_thinking)
         composer.edit_given_up.connect(self.give_up_edit)
         composer.changed.connect(self._keep_draft)
         composer.files_dropped.connect(self.attach)
@@ -52,6 +55,14 @@ class Desk(QWidget):
         session.replies.question_returned.connect(self._on_question_returned)
         session.replies.changed.connect(self._show_queue)
         session.queue.changed.connect(self._show_queue)
+        self.edit_changed.connect(self._refresh)
+        session.state_changed.connect(self._refresh)
+        session.model.changed.connect(self._refresh)
+        session.model.changed.connect(self._refresh_thinking)
+        session.model.thinking_changed.connect(self._refresh_thinking)
+        session.replies.speed_changed.connect(self._refresh_meter)
+        session.model.room_changed.connect(self._refresh_meter)
+        session.weighing.changed.connect(self._refresh_meter)
         self.queue.edit_wanted.connect(self._edit_queued)
         self.queue.removal_wanted.connect(lambda index: session.queue.take(session.current, index))
         self.queue.sending_wanted.connect(lambda: session.queue.send_next(session.current))
@@ -64,6 +75,33 @@ class Desk(QWidget):
         self._show_files()
         self._show_queue()
         self.edit_changed.emit()
+
+    # ------------------------------------------------------------ what the composer says
+
+    def _refresh(self) -> None:
+        """Send or Stop, who is written to, the context meter."""
+        writing, state = self._session.writing, self._session.state
+        self.composer.show_stop(writing is not None, stopping=state == State.STOPPING)
+        has_model = self._session.model.info is not None or state == State.LOADING
+        self.composer.show_placeholder(
+            tr("Message {title}", title=self._session.model.title) if has_model else tr("Message")
+        )
+        self._refresh_meter()
+
+    def _refresh_thinking(self) -> None:
+        info = self._session.model.info
+        self.composer.thinking.show_choice(self._session.model.thinking, info is not None and info.always_thinks)
+
+    def _refresh_meter(self) -> None:
+        session, found = self._session, self._session.weighing.found
+        if found is not None and found.tokens is not None and not session.current.writing:
+            self.composer.meter.show_use(found.tokens, found.limit)
+            return
+        info = session.model.info
+        limit = info.capability.context if info is not None else None
+        if limit is not None and session.model.context_limit is not None:
+            limit = min(limit, session.model.context_limit)
+        self.composer.meter.show_use(session.current.used_tokens, limit)
 
     # ------------------------------------------------------------ sending
 

@@ -133,7 +133,7 @@ class Bench:
         return chat
 
     def settle(self) -> None:
-        self.until(lambda: not self.transcript.drawing and not self.chat._builder.isActive())
+        self.until(lambda: not self.transcript.drawing and not self.chat.shown.building)
 
     def scroll(self) -> str:
         """From the end to the beginning, half a screen at a time, as fast as frames come."""

@@ -513,7 +513,7 @@ def long_chat(house: House, turns: int) -> Chat:
 def test_g07_a_long_chat_is_shown_from_its_end_and_is_whole_when_the_reader_goes_to_its_beginning(house: House) -> None:
     house.session.show_chat(long_chat(house, 40))
     transcript = house.window.chat.transcript
-    house.qtbot.waitUntil(lambda: not house.window.chat._builder.isActive() and not transcript.drawing)
+    house.qtbot.waitUntil(lambda: not house.window.chat.shown.building and not transcript.drawing)
     assert house.questions[-1] == "q39"
     assert 12 <= len(house.questions) < 40
     assert transcript.verticalScrollBar().value() == transcript.verticalScrollBar().maximum()
@@ -528,14 +528,14 @@ def test_g07_scrolling_up_finds_more_and_stays_where_the_reader_is(house: House)
     house.session.show_chat(long_chat(house, 80))
     chat, transcript = house.window.chat, house.window.chat.transcript
     bar = transcript.verticalScrollBar()
-    house.qtbot.waitUntil(lambda: not chat._builder.isActive() and not transcript.drawing)
+    house.qtbot.waitUntil(lambda: not chat.shown.building and not transcript.drawing)
     before = len(house.questions)
     bar.triggerAction(bar.SliderAction.SliderPageStepSub)
     bar.setSliderPosition(transcript.viewport().height())
     bar.triggerAction(bar.SliderAction.SliderMove)
     read = next(turn for turn in transcript.turns if turn.y() + turn.height() > bar.value())
     place = read.y() - bar.value()
-    house.qtbot.waitUntil(lambda: len(house.questions) > before and not chat._builder.isActive())
+    house.qtbot.waitUntil(lambda: len(house.questions) > before and not chat.shown.building)
     house.qtbot.waitUntil(lambda: not transcript.drawing and abs(read.y() - bar.value() - place) <= 2)
 
 
@@ -545,11 +545,11 @@ def test_what_is_far_above_the_reader_is_taken_away_and_comes_back(house: House)
     bar = transcript.verticalScrollBar()
     house.qtbot.keyClick(transcript, Qt.Key.Key_Home)
     house.qtbot.waitUntil(lambda: len(house.questions) == 60 and not transcript.drawing)
-    chat._trim()
+    chat.shown.trim()
     assert len(house.questions) == 60  # the reader is up there
     transcript.jump_to_end()
     QApplication.processEvents()
-    chat._trim()
+    chat.shown.trim()
     assert 12 < len(house.questions) < 60
     house.qtbot.waitUntil(lambda: bar.value() == bar.maximum() > 0)
     assert house.questions[-1] == "q59"
