@@ -114,7 +114,7 @@ class LocalApi(QObject):
             server.stop()
             self._ended.emit()
 
-        self._ending = threading.Thread(target=wait, name="local API ends", daemon=True)
+        self._ending = threading.Thread(target=wait, name="local-api-ends", daemon=True)
         self._ending.start()
 
     def _on_ended(self) -> None:
