@@ -83,7 +83,7 @@ def main(model: str) -> int:
         turns = after
 
     def ask() -> None:
-        session.current.max_tokens = 900
+        session.current.max_tokens = 400
         session.current.seed = 5
         window.chat.composer.show_text("neji toro")
         window.chat.composer.sent.emit("neji toro")

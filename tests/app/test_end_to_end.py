@@ -95,7 +95,7 @@ def chat(home: Home, qtbot: QtBot) -> Home:
 
 
 def test_type_return_and_the_reply_grows(chat: Home, qtbot: QtBot) -> None:
-    chat.session.current.max_tokens = 600
+    chat.session.current.max_tokens = 200
     lengths: list[int] = []
     chat.session.replies.text_added.connect(lambda *_: lengths.append(len(chat.reply.source())))
     chat.ask(qtbot, "neji toro")

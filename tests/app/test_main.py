@@ -43,9 +43,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build(tmp_path_factory.mktemp("models") / "small", seed=0)
 
 
-@pytest.mark.parametrize(
-    ("moment", "how"), [("painted", "close"), ("load_progress", "close"), ("text", "close"), ("text", "terminate")]
-)
+@pytest.mark.parametrize(("moment", "how"), [("painted", "close"), ("load_progress", "close"), ("text", "terminate")])
 def test_w03_it_ends_cleanly_whenever_it_is_asked_to(model: Path, tmp_path: Path, moment: str, how: str) -> None:
     settings = Settings.load(tmp_path / "settings.json")
     settings.last_model = str(model)

@@ -22,6 +22,7 @@ from engine.decode.loop import Outcome, Silence, Task, generate
 from engine.decode.sample import Chooser
 from engine.inspection import inspect
 from engine.model.load import LoadedModel, load
+from engine.service import Service
 from engine.telemetry import Counters
 from engine.terminal import Engine, Printer
 from engine.types import (
@@ -372,8 +373,12 @@ def smollm2_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @WITH_SMOLLM2
 @pytest.mark.slow
-def test_smollm2_answers_in_the_same_words_with_every_drafter(smollm2_folder: Path) -> None:
+def test_smollm2_answers_in_the_same_words_with_every_drafter(
+    smollm2_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """With itself as the draft model, which then is never wrong."""
+    # Dozens of tokens of a real model, for figures that no one here reads.
+    monkeypatch.setattr(Service, "_warm_up", lambda service, loaded: None)
     question = (Message("system", "Be brief."), Message("user", "Repeat: one two three four five six seven eight"))
 
     def reply(engine: Engine, drafter: DrafterWish | None) -> Reply:

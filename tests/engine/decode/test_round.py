@@ -197,7 +197,7 @@ def test_e24_after_thirty_turns_the_state_is_that_of_a_reader_who_never_drafted(
     for turn in range(30):
         prompt += [300 + (7 * turn + i) % 40 for i in range(4)]
         held = len(live.tokens)
-        outcome, stats = reply_in(live, model, prompt, 3)
+        outcome, stats = reply_in(live, model, prompt, 3, length=12)
         assert outcome.reused == held
         accepted += stats.accepted
         prompt += outcome.tokens
