@@ -11,7 +11,8 @@ from PySide6.QtCore import QObject, QTimer, Signal
 from app.chats.chat import Answer, Chat, Turn
 from app.session import Session
 from app.views.find import FindBar
-from app.views.message import ReplyView, UserTurn
+from app.views.question import UserTurn
+from app.views.reply import ReplyView
 from app.views.transcript import Transcript
 from app.words import mark, tr
 from engine.parts import ReplyReader

@@ -18,7 +18,8 @@ from app.render.buttons import RoundButton
 from app.render.page_text import PageText
 from app.render.selection import PageSelection
 from app.views.edge_scroll import EdgeScroll
-from app.views.message import ReadingMark, ReplyView, UserTurn
+from app.views.question import UserTurn
+from app.views.reply import ReadingMark, ReplyView
 from app.views.thought import Thought
 from app.words import tr
 

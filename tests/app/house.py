@@ -10,8 +10,9 @@ from app.bridge import Bridge
 from app.chats.store import Store
 from app.main import build
 from app.settings import Settings
-from app.views.message import ReplyView, UserTurn
 from app.views.notice import FailureCard
+from app.views.question import UserTurn
+from app.views.reply import ReplyView
 from app.views.window import Window
 from tests.app.scripted_worker import ScriptedWorker, model_info
 

@@ -22,7 +22,7 @@ from app.chats.chat import Answer, Chat
 from app.main import application, build
 from app.settings import Settings
 from app.views.call import CallView
-from app.views.message import UserTurn
+from app.views.question import UserTurn
 from app.views.thought import Thought
 from app.views.window import Window
 from engine.types import Loaded, Mode, Snapshot

@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QApplication, QFileDialog
 
 from app.chats.files import TextFile
 from app.views.attached import FileCard
-from app.views.message import UserTurn
+from app.views.question import UserTurn
 from tests.app.house import House
 
 

@@ -20,7 +20,7 @@ from app.bridge import Bridge, State
 from app.main import build as build_window
 from app.main import make_worker
 from app.settings import Settings
-from app.views.message import ReplyView
+from app.views.reply import ReplyView
 from app.views.window import Window
 from engine.types import MtpWish, Reply
 from tests.checkpoints import build as build_model

@@ -11,7 +11,7 @@ from pytestqt.qtbot import QtBot
 from app import theme
 from app.render.page_text import PageText
 from app.views.find import FindBar
-from app.views.message import ReplyView
+from app.views.reply import ReplyView
 from app.views.thought import Thought
 from app.views.transcript import Transcript
 from tests.app.house import House

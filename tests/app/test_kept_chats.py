@@ -22,8 +22,8 @@ from app.chats.chat import Answer, Chat
 from app.chats.store import Store
 from app.settings import Settings
 from app.views.chat_list import by_day, day_of
-from app.views.message import UserTurn
 from app.views.notice import EndingLine
+from app.views.question import UserTurn
 from app.views.thought import Thought
 from tests.app.house import House
 from tests.checkpoints import build

@@ -17,7 +17,8 @@ from app.render.code import CodeCard
 from app.render.prose import ProseView
 from app.views.call import CallView
 from app.views.figures import details, duration, figures
-from app.views.message import BUBBLE_WIDTH, ReplyView, UserTurn
+from app.views.question import BUBBLE_WIDTH, UserTurn
+from app.views.reply import ReplyView
 from app.views.thought import Thought
 from engine.types import Decision, ErrorReport, FinishReason, MemoryUse, Mode, Receipt, Reply, Snapshot
 

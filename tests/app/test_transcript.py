@@ -11,7 +11,8 @@ from pytestqt.qtbot import QtBot
 
 from app import theme
 from app.render.prose import ProseView
-from app.views.message import ReplyView, UserTurn
+from app.views.question import UserTurn
+from app.views.reply import ReplyView
 from app.views.transcript import COLUMN, MARGIN, NARROW_MARGIN, Transcript
 from engine.types import ErrorReport
 

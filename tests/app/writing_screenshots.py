@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from app.chats.files import TextFile
 from app.views.attached import FileCard
-from app.views.message import ReplyView
+from app.views.reply import ReplyView
 from engine.types import LeftOut, Weighed
 
 if TYPE_CHECKING:

@@ -1,48 +1,38 @@
-"""One turn of a conversation: what the user wrote, and the reply as it grows."""
+"""A reply, as it grows and when it has ended."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import ceil, inf
+from math import inf
 from time import perf_counter
 from typing import Literal
 
-from PySide6.QtCore import QEvent, QObject, QPoint, Qt, QTimer, Signal
+from PySide6.QtCore import QEvent, QPoint, Qt, QTimer, Signal
 from PySide6.QtGui import (
     QEnterEvent,
     QPainter,
     QPaintEvent,
     QResizeEvent,
-    QTextBlockFormat,
-    QTextCharFormat,
-    QTextCursor,
 )
-from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QTextEdit, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QSizePolicy, QVBoxLayout, QWidget
 
 from app import theme
 from app.chats.drafted import Span, within
-from app.chats.files import TextFile
-from app.render.buttons import QuietButton
 from app.render.code import CodeCard
-from app.render.page_text import PageText, wrap_mode
+from app.render.page_text import PageText
 from app.render.prose import ProseView
 from app.render.segments import Call, Code, GrowingText, Prose, Segment
-from app.views.attached import FileCard
 from app.views.call import CallView
 from app.views.figures import details, figures
 from app.views.footer import ReplyFooter
 from app.views.notice import EndingLine, FailureCard, QuietLine
 from app.views.thought import Thought
-from app.views.versions import VersionSwitch
+from app.views.turn import TurnView
 from app.words import mark, tr
 from engine.parts import Part, ReplyReader, joined
 from engine.types import ErrorReport, Reply
 
-BUBBLE_WIDTH = 520
-BUBBLE_RADIUS = 12
-SHOWN_CHARACTERS = 20_000  # of what the user wrote
-BESIDE_BUBBLE, BUTTONS_WIDTH, UNDER_BUTTONS = 4, 56, 8  # beside one line of text the buttons stand in its middle
 BLOCK_SPACING = 16
 FASTEST_MS, SLOWEST_MS = 33, 250
 TICK_MS = 7  # what drawing may take at once, so that laying out and painting fit into a frame of 16 ms
@@ -59,196 +49,6 @@ SegmentView = ProseView | CodeCard | CallView
 VIEWS: dict[type[Segment], type[SegmentView]] = {Prose: ProseView, Code: CodeCard, Call: CallView}
 
 
-class _Turn(QWidget):
-    """What turns of a conversation have in common."""
-
-    def hold_layout(self, held: bool) -> None:
-        """Keep what stands in it as it is, whatever width it is given, or have it take the width again."""
-        layout = self.layout()
-        layout.setEnabled(not held)
-        if not held:
-            layout.invalidate()
-            layout.activate()
-
-
-class UserTurn(_Turn):
-    """What the user wrote, letter for letter, in a bubble at the right; beside it, under the pointer, edit and delete.
-    Files that go along stand above it, folded.
-
-    The switch between versions is always seen where there are some.
-    """
-
-    edit_requested = Signal()
-    removal_requested = Signal()
-    version_chosen = Signal(int)
-    """The index of the version that a person wants."""
-
-    def __init__(self, text: str, files: Sequence[TextFile] = (), parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
-        self.setMinimumWidth(1)  # what stands in it adapts, and must not keep the window wide
-        self.files = [FileCard(file) for file in files]
-        self.bubble = _Bubble(text)
-        self.bubble.setVisible(bool(text.strip()) or not files)
-        self.bubble.installEventFilter(self)
-        self.versions: VersionSwitch | None = None
-        self.edit_button: QuietButton | None = None
-        self.remove_button: QuietButton | None = None
-        self._across = QHBoxLayout(self)
-        self._across.setContentsMargins(0, 0, 0, 0)
-        self._across.setSpacing(0)
-        self._beside = QHBoxLayout()
-        self._beside.setContentsMargins(0, 0, BESIDE_BUBBLE, UNDER_BUTTONS)
-        self._beside.setSpacing(0)
-        self._across.addStretch(1)
-        self._across.addLayout(self._beside)
-        self._across.setAlignment(self._beside, Qt.AlignmentFlag.AlignBottom)
-        if self.files:
-            column = QVBoxLayout()
-            column.setSpacing(8)
-            for card in self.files:
-                card.line.toggled.connect(self._fit)
-                column.addWidget(card, alignment=Qt.AlignmentFlag.AlignRight)
-            column.addWidget(self.bubble, alignment=Qt.AlignmentFlag.AlignRight)
-            self._across.addLayout(column)
-        else:
-            self._across.addWidget(self.bubble)
-
-    def text(self) -> str:
-        return self.bubble.written
-
-    def texts(self) -> list[PageText]:
-        """What can be selected and searched, in the order of reading."""
-        opened = [card.card.text for card in self.files if card.card is not None]
-        return [*opened, *([] if self.bubble.isHidden() else [self.bubble])]
-
-    def show_version(self, index: int, count: int) -> None:
-        """Say that version `index` (from 0) of `count` is shown; there is a switch where there are several."""
-        if self.versions is None and count > 1:
-            self.versions = VersionSwitch()
-            self.versions.setContentsMargins(BESIDE_BUBBLE, 0, 0, 0)
-            self.versions.chosen.connect(self.version_chosen)
-            self._beside.addWidget(self.versions)
-        if self.versions is not None and self.versions.show_version(index, count):
-            self._fit()
-
-    def reveal(self, revealed: bool) -> None:
-        """Show what can be done to the message, or hide it. It is made when it is first wanted: a chat has hundreds."""
-        if self.edit_button is None or self.remove_button is None:
-            if not revealed:
-                return
-            self.edit_button = QuietButton("pencil", tr("Edit message"))
-            self.remove_button = QuietButton("trash", tr("Delete message"))
-            self.edit_button.clicked.connect(self.edit_requested)
-            self.remove_button.clicked.connect(self.removal_requested)
-            for place, button in enumerate((self.edit_button, self.remove_button)):
-                button.installEventFilter(self)
-                self._beside.insertWidget(place, button)
-            QWidget.setTabOrder(self.bubble, self.edit_button)
-            QWidget.setTabOrder(self.edit_button, self.remove_button)
-        parts = (self.bubble, self.edit_button, self.remove_button)
-        shown = revealed or any(part.hasFocus() for part in parts)
-        for button in (self.edit_button, self.remove_button):
-            button.set_faint(not shown)
-
-    def restyle(self) -> None:
-        """Take the colours and the text size of the current theme."""
-        self.bubble.restyle()
-        for card in self.files:
-            card.restyle()
-        self._fit()
-
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        super().resizeEvent(event)
-        if event.size().width() != event.oldSize().width():
-            self._fit()
-
-    def _fit(self) -> None:
-        beside = BUTTONS_WIDTH + BESIDE_BUBBLE
-        if self.versions is not None:
-            beside += self.versions.sizeHint().width() + BESIDE_BUBBLE
-        widest = max(1, min(BUBBLE_WIDTH, self.width() - beside))
-        self.bubble.fit(widest)
-        for card in self.files:
-            card.setFixedWidth(widest if card.open else min(widest, card.line.sizeHint().width()))
-
-    def enterEvent(self, event: QEnterEvent) -> None:
-        self.reveal(True)
-
-    def leaveEvent(self, event: QEvent) -> None:
-        self.reveal(False)
-
-    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        if event.type() == QEvent.Type.FocusIn:
-            self.reveal(True)
-        elif event.type() == QEvent.Type.FocusOut:
-            self.reveal(self.underMouse())
-        return False
-
-    def paintEvent(self, event: QPaintEvent) -> None:
-        painter = QPainter(self)
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        painter.setPen(Qt.PenStyle.NoPen)
-        painter.setBrush(theme.current().colour("bubble"))
-        if not self.bubble.isHidden():
-            painter.drawRoundedRect(self.bubble.geometry(), BUBBLE_RADIUS, BUBBLE_RADIUS)
-
-
-class _Bubble(PageText, QTextEdit):
-    """Plain text as wide as it needs to be. Of a very long one the beginning is shown, for laying out all of it would
-    hold up the window; `written` is the whole."""
-
-    ACROSS, ABOVE, BELOW = 16, 8, 12  # a fixed line height stands its text low
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.written = text
-        self.setAccessibleName(tr("Your message"))
-        self.become_part_of_page()
-        self.setTabChangesFocus(True)
-        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self.setWordWrapMode(wrap_mode(text))
-        self.setLineWrapMode(QTextEdit.LineWrapMode.FixedPixelWidth)  # else every resize would set the width anew
-        self.setViewportMargins(self.ACROSS, self.ABOVE, self.ACROSS, self.BELOW)
-        more = len(text) - SHOWN_CHARACTERS
-        self.setPlainText(
-            text
-            if more <= 0
-            else tr("{beginning}…\n\n({more} more characters)", beginning=text[:SHOWN_CHARACTERS], more=f"{more:,}")
-        )
-        self._widest = 0
-        self.restyle()
-
-    def restyle(self) -> None:
-        self._widest = 0
-        now = theme.current()
-        characters = QTextCharFormat()
-        characters.setFont(now.font("reading"))
-        characters.setForeground(now.colour("text"))
-        line = QTextBlockFormat()
-        line.setLineHeight(now.line_height("reading"), QTextBlockFormat.LineHeightTypes.FixedHeight.value)
-        cursor = QTextCursor(self.document())
-        cursor.select(QTextCursor.SelectionType.Document)
-        cursor.beginEditBlock()
-        cursor.setBlockFormat(line)
-        cursor.setCharFormat(characters)
-        cursor.setBlockCharFormat(characters)
-        cursor.endEditBlock()
-        self.take_colours()
-
-    def fit(self, widest: int) -> None:
-        """Take the size of the text at a width of at most `widest` pixels."""
-        if widest == self._widest:  # as in most steps of a window that is being dragged
-            return
-        self._widest = widest
-        room = max(1, widest - 2 * self.ACROSS)
-        self.setLineWrapColumnOrWidth(room)
-        width = min(ceil(self.document().idealWidth()), room)
-        self.setLineWrapColumnOrWidth(width)
-        height = ceil(self.document().size().height())
-        self.setFixedSize(width + 2 * self.ACROSS, height + self.ABOVE + self.BELOW)
-
-
 @dataclass(frozen=True)
 class ReadingMark:
     """A place in a reply: a character of prose, or the top of a code card, and pixels below it."""
@@ -258,7 +58,7 @@ class ReadingMark:
     below: int
 
 
-class ReplyView(_Turn):
+class ReplyView(TurnView):
     """A reply: thought, segments of prose and code, how it ended, and a footer.
 
     Text is drawn at a rate that follows its cost: the next flush is four times as far away as the last one took, at
