@@ -18,6 +18,7 @@ from app.settings import Preset
 from app.views.controls import Elided
 from app.views.empty import read_prompts
 from app.views.settings import SettingsWindow
+from engine.library import catalog
 from engine.types import ErrorReport, Failed
 from tests.app.house import House
 from tests.app.pseudo import CLOSE, OPEN, PseudoTranslator, pseudo
@@ -197,7 +198,11 @@ def test_a_conversation_can_be_read_abroad(abroad: House) -> None:
     house.tick()
     house.session.new_chat()
     house.window.chat.transcript.window().grab()
-    from_elsewhere = (decision().sentence, "xyz", *read_prompts(paths.RESOURCES / "prompts.toml"))
+    from_elsewhere = (
+        *(decision().sentence, "xyz"),
+        *read_prompts(paths.RESOURCES / "prompts.toml"),
+        *(entry.name for entry in catalog.entries()),
+    )
     for tab in range(3):
         house.window.inspector.show_tab(tab)
         QApplication.processEvents()
