@@ -28,8 +28,10 @@ $(shell [ -x $(BIN)/python ] || rm -f $(STAMP))
 run: $(STAMP)
 	@$(BIN)/foreword
 
+# Bytecode is kept even where the shell says otherwise: without it, each process that a test starts compiles all that it
+# imports, and every run compiles all tests again.
 test: $(STAMP)
-	@QT_QPA_PLATFORM=offscreen $(BIN)/pytest -n 2 --dist loadfile
+	@PYTHONDONTWRITEBYTECODE= QT_QPA_PLATFORM=offscreen $(BIN)/pytest -n 2 --dist loadfile
 
 lint: $(STAMP)
 	@$(BIN)/ruff format --check .
