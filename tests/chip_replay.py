@@ -198,6 +198,7 @@ def replay(depth: Depth, curve: Curve, trace: str, noise: Noise | None = None) -
     return Replay(at, steps, most_lost, lost_at_first, extra / early, tuple(depths))
 
 
+@cache
 def best_fixed(curve: Curve, trace: str, most: int = MAX_DEPTH) -> tuple[int, float]:
     """The fixed depth that would have been fastest, plain decoding included, and its speed."""
     return max(

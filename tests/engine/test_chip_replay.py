@@ -4,6 +4,8 @@ Real acceptance, recorded token by token, goes through the choice of the depth i
 advance of the chip unless the test says so. `tests/chip_replay.py` has the costs and where they come from.
 """
 
+from functools import cache
+
 import pytest
 
 from engine.decode.depth import AutoDepth, FixedDepth
@@ -18,6 +20,7 @@ COMPUTE_BOUND = [curve for curve in CURVES if "CPU" in curve.name or "M2 Pro, 4B
 each_curve = pytest.mark.parametrize("curve", CURVES, ids=lambda curve: curve.name)
 
 
+@cache
 def auto(curve: Curve, trace: str, noise: Noise | None = None, shape: tuple[float, ...] = ()) -> Replay:
     depth = AutoDepth(shape, head_share=1.5 * curve.row)
     depth.begin()
