@@ -122,6 +122,7 @@ def test_a_chat_is_shown_again_where_the_reader_left_it(house: House) -> None:
     house.qtbot.waitUntil(lambda: not transcript.drawing and bar.maximum() > 1000)
     bar.setSliderPosition(bar.maximum() // 2)
     bar.actionTriggered.emit(bar.SliderAction.SliderMove.value)
+    house.qtbot.waitUntil(lambda: not transcript.drawing and not house.window.chat.shown.building)
     before = bar.value()
     house.window.new_chat()
     house.exchange("another", "short")
