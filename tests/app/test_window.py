@@ -464,7 +464,7 @@ def test_the_picker_names_the_model_and_offers_guide_recent_and_any_folder(house
     house.settings.recent_models = ["/models/other"]
     picker.menu().aboutToShow.emit()
     texts = [action.text() for action in picker.menu().actions() if not action.isSeparator()]
-    assert texts == ["Guide", "other", "Open Model Folder…"]
+    assert texts == ["Guide", "other", "Models…", "Open Model Folder…"]
     assert [action.text() for action in picker.menu().actions() if action.isCheckable()] == ["Guide"]
     picker.menu().actions()[1].trigger()
     assert house.worker.loads[-1] == "/models/other"
