@@ -77,17 +77,25 @@ def read_file(path: Path) -> TextFile:
     name = path.name
     try:
         if path.is_dir():
-            raise FileRefused(f"“{name}” is a folder. Attach the files in it one by one.")
+            raise FileRefused(tr("“{name}” is a folder. Attach the files in it one by one.", name=name))
         if not path.is_file():  # a pipe or a device would never end
-            raise FileRefused(f"“{name}” is not a file.")
+            raise FileRefused(tr("“{name}” is not a file.", name=name))
         size = path.stat().st_size
         if reason := _kind(path.suffix.lower()):
-            raise FileRefused(f"“{name}” is {reason}. Only text can be attached.")
+            raise FileRefused(tr("“{name}” is {reason}. Only text can be attached.", name=name, reason=reason))
         if size > LARGEST:
-            raise FileRefused(f"“{name}” has {size_words(size)}. A file may have up to {size_words(LARGEST)}.")
+            raise FileRefused(
+                tr(
+                    "“{name}” has {size}. A file may have up to {limit}.",
+                    name=name,
+                    size=size_words(size),
+                    limit=size_words(LARGEST),
+                )
+            )
         data = path.read_bytes()
     except OSError as error:
-        raise FileRefused(f"“{name}” cannot be read: {(error.strerror or 'the disk refuses').lower()}.") from None
+        reason = (error.strerror or tr("the disk refuses")).lower()
+        raise FileRefused(tr("“{name}” cannot be read: {reason}.", name=name, reason=reason)) from None
     return TextFile(name, _decoded(name, data))
 
 
@@ -106,10 +114,12 @@ def _decoded(name: str, data: bytes) -> str:
         text = data.decode(encoding)
     except UnicodeDecodeError:
         if b"\0" in data:
-            raise FileRefused(f"“{name}” is not text.") from None
-        raise FileRefused(f"“{name}” is not text in UTF-8. Save it as UTF-8 and attach it again.") from None
+            raise FileRefused(tr("“{name}” is not text. Only text can be attached.", name=name)) from None
+        raise FileRefused(
+            tr("“{name}” is not text in UTF-8. Save it as UTF-8 and attach it again.", name=name)
+        ) from None
     if _CONTROL.search(text):
-        raise FileRefused(f"“{name}” is not text.")
+        raise FileRefused(tr("“{name}” is not text. Only text can be attached.", name=name))
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 

@@ -64,6 +64,11 @@ class ActivityLine(StatusLine):
         if self._notice_action:
             self._end_notice()
 
+    def leave_notice(self) -> None:
+        """The reader went on: what was said of the moment before is over, but for what can still be undone."""
+        if self._notice and not self._notice_action and not self._notice_is_hint:
+            self._end_notice()
+
     def _act_on_notice(self) -> None:
         self._end_notice()
         self._session.undo()

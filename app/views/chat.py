@@ -135,6 +135,7 @@ class ChatView(QWidget):
             self.regenerate()
 
     def _on_current_changed(self) -> None:
+        self.status.leave_notice()
         self._show_failure()
         self.desk.show_draft()
 
@@ -176,9 +177,12 @@ class ChatView(QWidget):
                 self.tell(ErrorReport("kept", trouble), "OK")
 
     def tell(self, error: ErrorReport, action: str, do: Callable[[], object] | None = None) -> None:
-        """Show a card over the status line, until its one button is pressed, which also does `do`."""
-        card = FailureCard(error, action)
-        card.action_requested.connect(card.hide)
+        """Show a card over the status line, until its one button is pressed, which also does `do`. Where it does
+        something there is a cross as well, for those who do not want it."""
+        card = FailureCard(error, action, dismissible=do is not None)
+        for over in (card.action_requested, card.dismissed):
+            over.connect(card.hide)
+            over.connect(self.composer.setFocus)
         if do is not None:
             card.action_requested.connect(do)
         self._column.insertWidget(0, card)
@@ -194,6 +198,7 @@ class ChatView(QWidget):
     # ------------------------------------------------------------ composer
 
     def _on_sent(self) -> None:
+        self.status.leave_notice()
         if self._failures.pop(self._session.current, None):  # the next try tells how it ended
             self._show_failure()
 

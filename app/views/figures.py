@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from datetime import date
 
+from app.views.room import memory_words
 from app.words import mark, tr
 from engine.types import Reply
 
@@ -85,9 +86,9 @@ def details(reply: Reply) -> str:
     if reply.memory is not None:
         lines.append(
             tr(
-                "at most {peak} GB of memory, {active} GB after it",
-                peak=f"{reply.memory.peak / 1e9:.1f}",
-                active=f"{reply.memory.active / 1e9:.1f}",
+                "at most {peak} of memory, {active} after it",
+                peak=memory_words(reply.memory.peak),
+                active=memory_words(reply.memory.active),
             )
         )
     return "\n".join(lines)

@@ -7,7 +7,8 @@ from PySide6.QtGui import QPainter, QPaintEvent
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QSizePolicy, QVBoxLayout, QWidget
 
 from app import theme
-from app.views.controls import Button, explain
+from app.views.controls import Button, IconButton, explain
+from app.words import tr
 from engine.types import ErrorReport
 
 RADIUS = 8
@@ -43,11 +44,13 @@ class EndingLine(QWidget):
 
 
 class FailureCard(QWidget):
-    """What happened, what was kept and what to do next, with at most one button."""
+    """What happened, what was kept and what to do next, with at most one button, and a cross where it may be waved
+    away."""
 
     action_requested = Signal()
+    dismissed = Signal()
 
-    def __init__(self, error: ErrorReport, action: str = "") -> None:
+    def __init__(self, error: ErrorReport, action: str = "", *, dismissible: bool = False) -> None:
         super().__init__()
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Minimum)
         self.setAccessibleName(str(error))
@@ -55,7 +58,15 @@ class FailureCard(QWidget):
         column = QVBoxLayout(self)
         column.setContentsMargins(16, 12, 16, 12)
         column.setSpacing(4)
-        column.addWidget(_words(error.what, "uimedium", "error"))
+        top = QHBoxLayout()
+        top.addWidget(_words(error.what, "uimedium", "error"), 1)
+        self.cross: IconButton | None = None
+        if dismissible:
+            self.cross = IconButton("cross", tr("Dismiss"))
+            self.cross.clicked.connect(self.dismissed)
+            top.setContentsMargins(0, 0, -8, 0)
+            top.addWidget(self.cross, 0, Qt.AlignmentFlag.AlignTop)
+        column.addLayout(top)
         if rest:
             column.addWidget(_words(rest, "ui", "text"))
         if error.detail:

@@ -20,6 +20,7 @@ from app.render.buttons import CopyButton
 from app.settings import GUIDE
 from app.views.controls import Label, explain
 from app.views.figures import ENDINGS, duration
+from app.views.room import memory_words
 from app.views.sampling import SAMPLING
 from app.words import mark, tr
 
@@ -100,7 +101,7 @@ def _measured(answer: Answer) -> Iterator[Row]:
         tr("Drafts"),
         "" if stats.acceptance is None else tr("{value} % accepted", value=f"{stats.acceptance * 100:.0f}"),
     )
-    yield tr("Memory"), "" if reply.memory is None else tr("at most {value} GB", value=f"{reply.memory.peak / 1e9:.1f}")
+    yield tr("Memory"), "" if reply.memory is None else tr("at most {value}", value=memory_words(reply.memory.peak))
 
 
 def _name(model: str) -> str:

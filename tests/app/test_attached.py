@@ -197,3 +197,17 @@ def test_k12_a_file_of_two_megabytes_does_not_hold_up_the_window(house: House, t
     assert thread_time() - began < 1.0
     assert card.card is not None
     assert card.card.code().endswith("more characters)")
+
+
+def test_what_was_said_of_a_file_is_over_when_the_message_is_sent_or_another_chat_is_looked_at(
+    house: House, tmp_path: Path
+) -> None:
+    (tmp_path / "tool.bin").write_bytes(b"\0\1\2")
+    house.load()
+    attach(house, tmp_path / "tool.bin")
+    assert house.status == "“tool.bin” is not text. Only text can be attached."
+    house.exchange("first", "An answer.")
+    assert house.status == ""
+    attach(house, tmp_path / "tool.bin")
+    house.window.new_chat()
+    assert house.status == ""

@@ -47,6 +47,18 @@ def test_the_window_tells_of_it_once_and_hands_out_the_diagnostics(house: House)
     assert house.cards == []
 
 
+def test_the_card_of_a_crash_can_be_waved_away(house: House) -> None:
+    QApplication.clipboard().setText("something of the reader's own")
+    house.window.tell_of_crash()
+    cross = house.cards[0].cross
+    assert cross is not None
+    cross.setFocus()
+    house.qtbot.keyClick(cross, Qt.Key.Key_Space)
+    assert house.cards == []
+    assert QApplication.clipboard().text() == "something of the reader's own"
+    assert QApplication.focusWidget() is house.window.chat.composer.input, "it goes on where one writes"
+
+
 def test_diagnostics_name_versions_computer_model_and_decision_and_nothing_of_any_chat(house: House) -> None:
     log = paths.log_file()
     log.write_text(

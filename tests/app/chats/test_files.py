@@ -40,8 +40,8 @@ def test_text_is_read_whatever_its_line_ends_and_marks(tmp_path: Path, data: byt
 def test_what_is_not_text_is_refused_with_the_reason(tmp_path: Path) -> None:
     for name, data in (("a.bin", b"\x7fELF\x00\x01"), ("b.dat", b"ab\x02c"), ("c.csv", "größe".encode("latin-1"))):
         (tmp_path / name).write_bytes(data)
-    assert refusal(tmp_path / "a.bin") == "“a.bin” is not text."
-    assert refusal(tmp_path / "b.dat") == "“b.dat” is not text."
+    assert refusal(tmp_path / "a.bin") == "“a.bin” is not text. Only text can be attached."
+    assert refusal(tmp_path / "b.dat") == "“b.dat” is not text. Only text can be attached."
     assert refusal(tmp_path / "c.csv") == "“c.csv” is not text in UTF-8. Save it as UTF-8 and attach it again."
     (tmp_path / "cat.PNG").write_bytes(b"x")
     assert refusal(tmp_path / "cat.PNG") == "“cat.PNG” is a picture. Only text can be attached."
