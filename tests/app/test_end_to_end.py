@@ -20,8 +20,11 @@ from app.bridge import Bridge, State
 from app.main import build as build_window
 from app.main import make_worker
 from app.settings import Settings
+from app.views.notice import FailureCard
 from app.views.reply import ReplyView
 from app.views.window import Window
+from engine.decode.round import Decoder, Launched
+from engine.decode.verify import Verdict
 from engine.types import MtpWish, Reply
 from tests.checkpoints import build as build_model
 
@@ -155,6 +158,47 @@ def test_stop_ends_the_reply_and_the_next_message_works(chat: Home, qtbot: QtBot
     following = chat.measured()
     assert following.finish_reason == "length"
     assert following.reused_tokens > 0, "the second turn goes on from the first"
+
+
+def test_a_fault_of_the_engine_in_mid_reply_is_a_card_and_the_next_message_is_answered(
+    chat: Home, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chat.ask(qtbot, "neji toro")
+    qtbot.waitUntil(chat.idle, timeout=PATIENCE_MS)
+    first, worker, loads = chat.measured(), chat.bridge.worker, len(chat.loaded)
+
+    rounds, read = 0, Decoder.read
+
+    def read_until_it_breaks(decoder: Decoder, running: Launched) -> list[Verdict]:
+        nonlocal rounds
+        rounds += 1
+        if rounds > 8:
+            raise RuntimeError("the kernel could not be run")
+        return read(decoder, running)
+
+    with monkeypatch.context() as faulty:
+        faulty.setattr(Decoder, "read", read_until_it_breaks)
+        chat.ask(qtbot, "and more")
+        qtbot.waitUntil(chat.idle, timeout=PATIENCE_MS)
+    broken = chat.session.current.turns[-1].latest
+    assert broken is not None
+    assert (broken.outcome, broken.error and broken.error.code) == ("failed", "internal")
+    assert chat.reply.source() == broken.text != "", "what was written until then is kept"
+    card = chat.reply.findChild(FailureCard)
+    assert card is not None
+    assert "Your chat is kept." in card.accessibleName()
+    assert card.button is not None
+    assert card.button.text() == "Try again"
+    assert chat.session.current.turns[0].question == "neji toro"
+    before = chat.session.current.turns[0].latest
+    assert before is not None
+    assert before.text == first.text
+
+    chat.ask(qtbot, "go on")
+    qtbot.waitUntil(chat.idle, timeout=PATIENCE_MS)
+    assert chat.measured().finish_reason == "length"
+    assert len(chat.session.current.turns) == 3
+    assert (chat.bridge.worker, len(chat.loaded)) == (worker, loads), "nothing was started or loaded again"
 
 
 def test_the_override_switches_mtp_without_loading_again_and_changes_no_word(chat: Home, qtbot: QtBot) -> None:
