@@ -188,14 +188,20 @@ class ContextMeter(QWidget):
     def words(self) -> str:
         return self._words.text()
 
-    def show_use(self, used: int | None, limit: int | None) -> None:
-        """Tokens used of tokens there are."""
+    def show_use(self, used: int | None, limit: int | None, *, or_more: bool = False) -> None:
+        """Tokens used of tokens there are. `or_more`: what is being written alone is longer, nobody counted by how
+        much."""
         if used is None or not limit:
             self.hide()
             return
         self.show()
         self._share = min(used / limit, 1.0)
-        self._words.setText(tr("{used} of {limit}", used=shortened(used), limit=shortened(limit)))
+        words = (
+            tr("over {limit}", limit=shortened(limit))
+            if or_more
+            else tr("{used} of {limit}", used=shortened(used), limit=shortened(limit))
+        )
+        self._words.setText(words)
         self.setAccessibleName(tr("{used} of {limit} tokens of context used", used=used, limit=limit))
         explain(
             self,

@@ -94,8 +94,9 @@ class Desk(QWidget):
 
     def _refresh_meter(self) -> None:
         session, found = self._session, self._session.weighing.found
-        if found is not None and found.tokens is not None and not session.current.writing:
-            self.composer.meter.show_use(found.tokens, found.limit)
+        if found is not None and not session.current.writing and (found.tokens is not None or found.too_long):
+            used = found.limit if found.tokens is None else found.tokens
+            self.composer.meter.show_use(used, found.limit, or_more=found.too_long)
             return
         info = session.model.info
         limit = info.capability.context if info is not None else None

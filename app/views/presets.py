@@ -6,11 +6,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import fields
 
-from PySide6.QtCore import Qt, Signal
+from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtWidgets import QLineEdit, QMenu, QToolButton, QVBoxLayout, QWidget
 
 from app import presets, theme
 from app.chats.chat import Chat
+from app.icons import icon
 from app.settings import Preset, Settings
 from app.views.controls import Button, Label, Paragraph, row
 from app.views.sampling import SAMPLING
@@ -143,12 +144,18 @@ class PresetPicker(QToolButton):
         self._current = current
         self.setProperty("kind", "picker")
         self.setFont(theme.current().font("ui"))
+        self.setIconSize(QSize(14, 14))
+        self.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
+        # The arrow belongs behind the words.
+        self.setLayoutDirection(Qt.LayoutDirection.RightToLeft)
         self.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
         self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         self._menu = QMenu(self)
+        self._menu.setLayoutDirection(Qt.LayoutDirection.LeftToRight)
         self._menu.aboutToShow.connect(self.fill)
         self.setMenu(self._menu)
         settings.listen(lambda name: self.refresh() if name == "presets" else None)
+        theme.signals().changed.connect(self.refresh)
         self.refresh()
 
     def refresh(self) -> None:
@@ -156,7 +163,8 @@ class PresetPicker(QToolButton):
         preset = presets.in_use(self._settings, self._current())
         name = preset.name if preset else tr("none")
         shown = self.fontMetrics().elidedText(tr("Preset: {name}", name=name), Qt.TextElideMode.ElideRight, 240)
-        self.setText(f"{shown} ▾")
+        self.setText(f"{shown} ")
+        self.setIcon(icon("chevron-down", "text2"))
         self.setAccessibleName(tr("Preset: {name}", name=name))
 
     def fill(self) -> QMenu:

@@ -100,6 +100,23 @@ class Transcript(QScrollArea):
         theme.signals().changed.connect(self._restyle)
         self._set_margins()
 
+    def order_focus(self) -> None:
+        """Let Tab go through the turns in the order of reading, between what is before the conversation and after it.
+
+        Qt puts what is made later last: a reply grows while the rest of the window has long been there.
+        """
+        last: QWidget = self
+        for turn in self._turns:
+            reached = [
+                (place.y(), place.x(), number, widget)
+                for number, widget in enumerate(turn.findChildren(QWidget))
+                if widget.focusPolicy() & Qt.FocusPolicy.TabFocus and widget.isVisibleTo(turn)
+                for place in (widget.mapTo(turn, widget.rect().topLeft()),)
+            ]
+            for *_, widget in sorted(reached, key=lambda each: each[:3]):
+                QWidget.setTabOrder(last, widget)
+                last = widget
+
     # -------------------------------------------------------------- turns
 
     def add_user(self, text: str, files: Sequence[TextFile] = ()) -> UserTurn:

@@ -411,6 +411,7 @@ class Window(QMainWindow):
             self.menus["full_screen"].setChecked(self.isFullScreen())
 
     def focusNextPrevChild(self, forward: bool) -> bool:
+        self.chat.transcript.order_focus()
         moved = super().focusNextPrevChild(forward)
         if moved:
             self._ring.follow(QApplication.focusWidget())

@@ -96,6 +96,13 @@ def test_k09_it_is_asked_when_the_typing_rests_and_said_over_the_composer(full: 
     assert full.settings.overflow == "refuse"
 
 
+def test_a_message_that_is_too_long_by_itself_fills_the_meter(full: House) -> None:
+    full.worker.say(Weighed(full.worker.weighings[-1].id, None, 4096, too_long=True))
+    full.tick()
+    assert full.window.chat.desk.room_line.words.startswith("This message alone is longer than the 4,096 tokens")
+    assert full.window.chat.composer.meter.words == "over 4.1k"
+
+
 def test_while_a_reply_is_written_nothing_is_asked_or_said(full: House) -> None:
     answer(full, 4000)
     assert full.window.chat.desk.room_line.words

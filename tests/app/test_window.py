@@ -583,6 +583,36 @@ def test_a01_the_tab_key_reaches_every_control(house: House) -> None:
     assert missed == set()
 
 
+def test_the_tab_key_goes_through_the_conversation_in_the_order_of_reading(house: House) -> None:
+    house.exchange("first", "One.\n\n```python\nx = 1\n```\n\nTwo.")
+    house.exchange("second", "Three.")
+    house.qtbot.waitUntil(lambda: [len(reply.texts()) for reply in house.replies] == [3, 1])
+    house.qtbot.waitUntil(lambda: all(text.isVisible() for reply in house.replies for text in reply.texts()))
+    house.window.activateWindow()
+    house.window.chat.transcript.setFocus()
+    met: list[str] = []
+    while not met or (met[-1] != "Message" and len(met) < 40):
+        house.window.focusNextPrevChild(True)
+        focus = house.window.focusWidget()
+        assert focus is not None
+        met.append(focus.accessibleName())
+    questions = [place for place, name in enumerate(met) if name == "Your message"]
+    prose = [place for place, name in enumerate(met) if name == "Reply"]
+    copies = [place for place, name in enumerate(met) if name == "Copy reply"]
+    assert len(questions) == len(copies) == 2
+    assert len(prose) == 3, "the first reply has prose on both sides of its code"
+    places = [questions[0], *prose[:2], copies[0], questions[1], prose[2], copies[1]]
+    assert places == sorted(places)
+    assert met[-1] == "Message", "and then comes what is written next"
+    backwards = []
+    for _ in met:
+        house.window.focusNextPrevChild(False)
+        focus = house.window.focusWidget()
+        assert focus is not None
+        backwards.append(focus.accessibleName())
+    assert backwards == [*reversed(met[:-1]), "Conversation"]
+
+
 def test_the_focus_ring_follows_the_tab_key_and_survives_what_it_rings(house: House) -> None:
     house.session.use_model("/gone")
     house.worker.say(LoadFailed("/gone", ERROR))
