@@ -56,7 +56,7 @@ def test_the_card_of_a_crash_can_be_waved_away(house: House) -> None:
     house.qtbot.keyClick(cross, Qt.Key.Key_Space)
     assert house.cards == []
     assert QApplication.clipboard().text() == "something of the reader's own"
-    assert QApplication.focusWidget() is house.window.chat.composer.input, "it goes on where one writes"
+    assert house.window.focusWidget() is house.window.chat.composer.input, "it goes on where one writes"
 
 
 def test_diagnostics_name_versions_computer_model_and_decision_and_nothing_of_any_chat(house: House) -> None:
