@@ -87,7 +87,7 @@ class Opened:
     """Two connections to the same chats, and what there is to tell about the opening, in words for people.
 
     `writer` is for one thread, `reader` for another; of chats that are kept in memory alone both are the same.
-    `interrupted` is the id of the chat in which the last run broke off in mid reply, empty where it did not.
+    `interrupted` is the id of the chat in which the last run ended with a reply that broke off, empty where it did not.
     """
 
     writer: sqlite3.Connection
@@ -247,11 +247,14 @@ def _migrate(connection: sqlite3.Connection) -> None:
 def _mend(connection: sqlite3.Connection) -> str:
     """Join what the last run left in pieces, mark what it left unfinished, and delete for good what it had removed.
 
-    The id of the chat in which it left a reply unfinished, the latest if there are several; empty if there is none.
+    The id of the chat in which it left a reply unfinished, the latest if there are several, or in which the very last
+    message is a reply that was stopped, as those are during which the app was closed; empty if there is none.
     """
     with Transaction(connection):
         left = connection.execute(
-            "SELECT chat FROM messages WHERE outcome IN ('waiting', 'writing') AND NOT removed ORDER BY id DESC LIMIT 1"
+            "SELECT chat FROM messages WHERE NOT removed AND (outcome IN ('waiting', 'writing') "
+            "OR outcome IN ('stopped', 'interrupted') AND id = (SELECT max(id) FROM messages WHERE NOT removed)) "
+            "ORDER BY id DESC LIMIT 1"
         ).fetchone()
         for row in connection.execute("SELECT DISTINCT message FROM pieces").fetchall():
             join_pieces(connection, row["message"])

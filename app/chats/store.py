@@ -97,7 +97,7 @@ class Store:
 
     @property
     def interrupted(self) -> str:
-        """The id of the chat in which the last run broke off in mid reply; empty where it did not."""
+        """The id of the chat in which the last run ended with a reply that broke off; empty where it did not."""
         return self._opened.interrupted
 
     # ------------------------------------------------------------ reading

@@ -582,7 +582,6 @@ def test_g14_a_stopped_reply_goes_on_where_it_ends_with_what_it_was_written_with
 
     desk = runs.start()
     session = desk.session
-    session.show_chat(session.chats[1])
     turn = session.current.turns[0]
     assert turn.shown is not None
     assert turn.shown.outcome == "stopped"
@@ -673,17 +672,23 @@ def test_sp01_the_app_comes_back_to_the_chat_in_which_it_broke_off(runs: Runs) -
     session.close()
 
 
-def test_closing_in_mid_reply_keeps_it_as_stopped(runs: Runs) -> None:
+def test_closing_in_mid_reply_keeps_it_as_stopped_and_the_app_comes_back_to_it(runs: Runs) -> None:
     desk = runs.start()
+    desk.exchange("older", "x")
+    desk.session.new_chat()
     desk.session.send("hello")
     desk.does(lambda: (desk.worker.begin(), desk.worker.write("half a ")))
     desk.worker.finish("half a word", desk.worker.stats(4), reason="cancelled")  # comes while the worker ends
     desk.bridge.shutdown()
-    session = runs.start().session
-    session.show_chat(session.chats[1])
-    answer = session.current.turns[0].shown
+    desk = runs.start()
+    answer = desk.session.current.turns[0].shown
     assert answer is not None
     assert (answer.text, answer.outcome, answer.tokens) == ("half a word", "stopped", (0, 1, 2, 3))
+    assert answer.can_continue
+
+    desk.session.new_chat()
+    desk.exchange("something else", "y")
+    assert runs.start().session.current.turns == [], "what has been left behind is left alone"
 
 
 def test_c05_closing_before_the_first_word_keeps_the_question_as_a_draft(runs: Runs) -> None:
