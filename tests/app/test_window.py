@@ -124,6 +124,7 @@ def test_c03_stop_by_key_ends_in_idle(house: House, key: Qt.Key, modifier: Qt.Ke
     house.tick()
     assert house.window.chat.composer.stop.isVisible()
     house.window.activateWindow()
+    house.qtbot.waitUntil(house.window.isActiveWindow)
     house.qtbot.keyClick(house.window.chat.composer.input, key, modifier)
     assert house.worker.stops == [house.worker.last_id]
     house.worker.finish("half", reason="cancelled")
