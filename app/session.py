@@ -108,8 +108,8 @@ class Session(QObject):
         return self.shelf.chats
 
     def _first_shown(self) -> Chat:
-        """The chat in which the last run ended with a reply that broke off, else the last one if something waits in it to be sent,
-        else one in which nothing was asked yet."""
+        """The chat in which the last run ended with a reply that broke off, else the last one if something waits in it
+        to be sent, else one in which nothing was asked yet."""
         left = next((chat for chat in self.chats if chat.id == self.shelf.store.interrupted), None)
         if left is None:
             latest = max(self.chats, key=lambda chat: chat.used, default=None)
