@@ -622,6 +622,7 @@ def test_the_focus_ring_follows_the_tab_key_and_survives_what_it_rings(house: Ho
     assert card is not None
     QApplication.processEvents()
     house.window.activateWindow()
+    house.qtbot.waitUntil(house.window.isActiveWindow)
     ring = house.window._ring
     for _ in range(80):
         house.window.focusNextPrevChild(True)
