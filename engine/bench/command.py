@@ -86,12 +86,12 @@ def regimes() -> list[Regime]:
 
 def machine() -> dict[str, str]:
     """What a page says of where it was made."""
-    this = device.probe()
+    this, mac = device.probe(), platform.mac_ver()[0]
     return {
         "chip": this.name,
         "cores": str(os.cpu_count()),
         "memory": f"{this.memory / 1e9:.0f} GB",
-        "system": platform.platform(terse=True),
+        "system": f"macOS {mac}" if mac else f"{platform.system()} {platform.machine()}",
         "python": platform.python_version(),
         **{package: version(package) for package in PACKAGES},
     }
