@@ -395,7 +395,8 @@ def _serve(args: argparse.Namespace) -> int:
     settings = ServerSettings(host=args.host, token=args.token)
     if args.port is not None:
         settings = replace(settings, port=args.port)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    for ending in (signal.SIGINT, signal.SIGTERM):  # a shell starts what runs behind it with Ctrl-C ignored
+        signal.signal(ending, signal.default_int_handler)
     with Engine() as engine:
         server = Server(lambda: engine.worker, settings)
         server.start()  # a port that is taken is said before a model is loaded

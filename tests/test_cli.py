@@ -550,13 +550,16 @@ def test_the_totals_of_a_chat_add_up_its_replies_and_leave_out_what_was_not_meas
 def test_serve_answers_until_it_is_ended(ending: signal.Signals) -> None:
     command = [*COMMAND, "serve", "--port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=ROOT, text=True) as process:
-        assert process.stdout is not None
-        line = process.stdout.readline()
-        found = re.fullmatch(r"Guide is at (http://127\.0\.0\.1:\d+/v1)\. Ctrl-C ends it\.\n", line)
-        assert found, line
-        assert httpx.get(f"{found[1]}/models").json()["data"][0]["id"] == "Guide"
-        process.send_signal(ending)
-        assert process.wait(60) == 0
+        try:
+            assert process.stdout is not None
+            line = process.stdout.readline()
+            found = re.fullmatch(r"Guide is at (http://127\.0\.0\.1:\d+/v1)\. Ctrl-C ends it\.\n", line)
+            assert found, line
+            assert httpx.get(f"{found[1]}/models").json()["data"][0]["id"] == "Guide"
+            process.send_signal(ending)
+            assert process.wait(60) == 0
+        finally:
+            process.kill()
 
 
 def test_serve_says_why_it_cannot(capsys: pytest.CaptureFixture[str]) -> None:
