@@ -97,7 +97,10 @@ def parity(model: LoadedModel, *, seed: int, replies: int, tokens: int) -> Found
     found = Found()
     for reply in (*together, long, *alone):
         _compare(reply, found)
-    assert max(stats.batch for stats in long.rounds) > 1, "the long prompt joins others"
+    lasting = [
+        reply for reply in together[:2] if reply.reason == "cancelled"
+    ]  # a loop ends a reply before it is stopped
+    assert not lasting or max(stats.batch for stats in long.rounds) > 1, "the long prompt joins others"
     return found
 
 
