@@ -230,6 +230,7 @@ def _clear_streams() -> None:
     try:
         import mlx.core as mx
 
+        mx.synchronize()  # what is still computed counts as under way for ever once its stream is gone
         mx.clear_streams()
     except Exception:  # MLX never came up: there are no streams
         traceback.print_exc()
