@@ -119,11 +119,8 @@ class Downloads:
     def add(self, repo: str, revision: str = "main") -> str:
         """Queue a model; returns the download's id. One that is there already under this name goes on instead."""
         with self._changed:
-            for job in self._jobs.values():
-                if (job.repo, job.revision) == (repo, revision) and not job.remove:
-                    self._run(job)
-                    return job.id
-            job = self._new(repo, revision)
+            job = self._jobs.get(f"{repo}@{revision}") or self._new(repo, revision)
+            job.remove = False  # it may be asked for again before it is gone
             self._run(job)
             return job.id
 

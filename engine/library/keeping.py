@@ -49,7 +49,7 @@ def verify(model: StoredModel, moved: Callable[[int], None] = lambda bytes: None
         checked.append(name)
         if not _is(file, path, moved):
             damaged.append(name)
-            _set_aside(path, folder.parents[1] / "blobs")
+            _set_aside(path, file, folder.parents[1] / "blobs")
     return Verified(tuple(checked), tuple(sorted(damaged)), standing.missing, tuple(unknown))
 
 
@@ -59,11 +59,12 @@ def remove(model: StoredModel, trash: Trash | None = None) -> int:
     `trash` is used where the model lies in a folder of its own. In a cache a content that another model uses stays.
     Raises EngineError (not_removable, and those of the disk).
     """
-    folder = Path(model.folder)
     if model.origin == "box":
         what = "The Guide is part of Foreword and cannot be deleted alone."
         raise EngineError("not_removable", what)
-    whole = folder.parents[1] if model.origin == "cache" else folder
+    whole = snapshot.whole_of(model)
+    if model.origin == "cache" and snapshot.repo_of(whole) is None:
+        raise EngineError("not_removable", f"{model.name} has no folder of its own in the cache.")
     if model.state == "not_connected" or not whole.exists():
         what = f"{model.name} is not there: its disk may not be connected."
         raise EngineError("not_removable", what, next_step="Connect the disk, then try again.")
@@ -82,10 +83,12 @@ def remove(model: StoredModel, trash: Trash | None = None) -> int:
         raise failures.on_disk(error, str(whole.parent)) from error
 
 
-def _set_aside(path: Path, blobs: Path) -> None:
-    """Make the damaged content that `path` is a link to one that has not come yet; one of the store for several repos
-    stays there, and this repo has it no longer."""
+def _set_aside(path: Path, file: RemoteFile, blobs: Path) -> None:
+    """Make a damaged content one that has not come yet, whether `path` is it or a link to it; one of the store for
+    several repos stays there, and this repo has it no longer."""
     if not path.is_symlink():
+        blobs.mkdir(exist_ok=True)
+        os.replace(path, blobs / (file.etag + PART))
         return
     blob = blobs / Path(os.readlink(path)).name
     if blob.is_symlink():

@@ -131,14 +131,8 @@ def disk_use(models: tuple[StoredModel, ...]) -> int:
     found: dict[tuple[int, int], int] = {}
     for model in models:
         if model.state != "not_connected":
-            found |= snapshot.contents(_whole_folder(model))
+            found |= snapshot.contents(snapshot.whole_of(model))
     return sum(found.values())
-
-
-def _whole_folder(model: StoredModel) -> Path:
-    """All that belongs to a model: in a cache its commits, its contents and what came of others."""
-    folder = Path(model.folder)
-    return folder.parents[1] if model.origin == "cache" else folder
 
 
 def _readable(folder: Path) -> bool:

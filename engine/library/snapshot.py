@@ -22,6 +22,7 @@ from engine.library.remote import Listing, RemoteFile, check_file
 from engine.library.transfer import PART, held
 from engine.model.capability import TOKENIZERS, weight_files
 from engine.model.tensor_files import read_header
+from engine.types import StoredModel
 from engine.whole_file import write_whole
 
 TREE_FORMAT = 1
@@ -47,7 +48,7 @@ class Standing:
     def percent(self) -> int:
         """How much is there, never 100 while something is missing."""
         share = 100 * self.have // self.total if self.total else 0
-        return 100 if self.complete else min(99, share)
+        return 100 if self.complete and self.total else min(99, share)
 
 
 def cache_folder() -> Path:
@@ -65,6 +66,15 @@ def repo_of(folder: Path) -> str | None:
     """The repo whose folder in a cache this is."""
     kind, _, name = folder.name.partition("--")
     return name.replace("--", "/", 1) if kind == "models" and name else None
+
+
+def whole_of(model: StoredModel) -> Path:
+    """All that belongs to a model: in a cache its repo's folder, with its commits and contents, also where it has no
+    commit yet."""
+    folder = Path(model.folder)
+    if model.origin != "cache":
+        return folder
+    return folder.parent if folder.name == "snapshots" else folder.parents[1]
 
 
 def repos(cache: Path) -> Iterator[Path]:
@@ -225,6 +235,8 @@ def _by_index(folder: Path) -> Standing:
     except ModelError as error:
         if error.report.code == "shard_missing":
             missing += error.report.detail.split(", ")
+        elif error.report.code == "no_weights" and folder.parent.name == "snapshots" and parts(folder.parents[1]):
+            missing.append("model.safetensors")  # another tool is bringing them
     except OSError:
         return Standing(0, 0)
     for file in weights:

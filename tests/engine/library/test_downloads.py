@@ -307,6 +307,19 @@ def test_d13_discarding_what_runs_stops_it_first(desk: Desk) -> None:
     assert json.loads(desk.state.read_text())["downloads"] == []
 
 
+def test_d13_what_is_asked_for_again_while_it_is_being_removed_is_fetched(desk: Desk) -> None:
+    desk.hub.misbehave("safetensors", Silence(after=1000), times=2)
+    downloads = desk.downloads()
+    id = downloads.add(REPO)
+    until(lambda: downloads.all()[0].have > 2000)
+    downloads.discard(id)
+    assert downloads.add(REPO) == id
+    ended = downloads.wait(id, 20)
+    assert ended is not None
+    assert ended.state == "done"
+    assert whole(Path(ended.folder))
+
+
 def test_d01_d19_a_new_start_goes_on_where_the_last_one_ended(desk: Desk) -> None:
     desk.hub.misbehave(SHARD, Silence(after=100_000))
     downloads = desk.downloads()

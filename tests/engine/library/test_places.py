@@ -229,9 +229,15 @@ def test_the_guide_cannot_be_deleted(places: Places) -> None:
         remove(places.models()[0])
 
 
+@pytest.mark.parametrize("links", [True, False], ids=["links", "no links"])
 def test_d06_verifying_finds_a_wrong_byte_and_the_next_download_mends_just_that(
-    hub: Hub, cache: Path, places: Places
+    hub: Hub, cache: Path, places: Places, monkeypatch: pytest.MonkeyPatch, links: bool
 ) -> None:
+    def refused(*_: object) -> None:
+        raise OSError("this disk knows no links")
+
+    if not links:
+        monkeypatch.setattr(Path, "symlink_to", refused)
     folder = pull(hub, cache)
     (model,) = listed(places)
     read: list[int] = []
@@ -328,6 +334,24 @@ def test_what_another_program_is_downloading_counts_as_partial(hub: Hub, cache: 
     folder = cache / "models--somebody--other"
     (folder / "blobs").mkdir(parents=True)
     (folder / "blobs" / f"{'a' * 64}.1234abcd.incomplete").write_bytes(b"some")
-    (model,) = listed(places)
-    assert (model.name, model.state, model.size) == ("somebody/other", "partial", 4)
+    beside = cache / "models--somebody--beside" / "blobs"
+    beside.mkdir(parents=True)
+    (beside / f"{'b' * 64}.incomplete").write_bytes(b"more")
+    other, model = listed(places)
+    assert (model.name, model.state, model.size, model.percent) == ("somebody/other", "partial", 4, 0)
+    assert disk_use((model,)) == 4
     assert remove(model) == 4
+    assert listed(places) == [other], "and no other model of the cache is touched"
+
+
+def test_weights_that_another_program_still_brings_make_no_model_of_what_is_there(
+    hub: Hub, cache: Path, places: Places
+) -> None:
+    folder = cache / "models--somebody--other"
+    there = folder / "snapshots" / ("c" * 40)
+    there.mkdir(parents=True)
+    (there / "config.json").write_text("{}")
+    (folder / "blobs").mkdir()
+    (folder / "blobs" / f"{'a' * 64}.incomplete").write_bytes(b"some")
+    (model,) = listed(places)
+    assert (model.state, model.missing) == ("partial", ("model.safetensors",))
