@@ -148,9 +148,8 @@ def test_in_a_low_window_the_prompts_keep_their_height(house: House) -> None:
     buttons = house.window.chat.empty.buttons
     height = buttons[0].height()
     house.window.resize(520, 480)
-    QApplication.processEvents()
+    house.qtbot.waitUntil(lambda: all(below.y() - above.y() >= height for above, below in pairwise(buttons)))
     assert all(button.height() == height for button in buttons)
-    assert all(below.y() - above.y() >= height for above, below in pairwise(buttons))
     buttons[-1].setFocus(Qt.FocusReason.TabFocusReason)
     QApplication.processEvents()
     assert not buttons[-1].visibleRegion().isEmpty()
