@@ -17,11 +17,11 @@ from engine.library import failures
 from engine.library.connection import Connection, unexpected
 from engine.library.connection import endpoint as usual_endpoint
 from engine.library.failures import HubError
+from engine.library.remote import MAX_FILES
 from engine.types import HubModel, SearchOrder, SearchPage
 
 PAGE = 30
 """Models on a page of a search."""
-MAX_FILES = 20_000
 CONNECT, READ = 8.0, 15.0
 """Seconds to wait for a connection, and for the next bytes: somebody is looking on."""
 

@@ -13,6 +13,7 @@ from engine.errors import ModelError
 from engine.library import failures
 from engine.library.failures import HubError
 from engine.library.hub import Budget, Hub, Listing, RepoFile
+from engine.library.remote import is_wanted
 from engine.model.head_files import SIDECAR_NAMES
 
 READ_WHOLE = ("config.json", "model.safetensors.index.json")
@@ -27,8 +28,6 @@ MAX_SHARDS = 300
 MAX_SIZE = 1 << 43
 """Bytes of one file: eight terabytes."""
 AT_ONCE = 8
-OTHER_FORMATS = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".gguf", ".onnx", ".h5", ".msgpack", ".ot", ".tflite", ".npz")
-"""Ends of the names of weights that Foreword does not open."""
 
 
 def draw(hub: Hub, listing: Listing, folder: Path, budget: Budget, *, head: bool = False) -> None:
@@ -53,15 +52,14 @@ def draw(hub: Hub, listing: Listing, folder: Path, budget: Budget, *, head: bool
 
 
 def download_size(listing: Listing) -> int:
-    """Bytes that are fetched for a repo: all of it but weights in other formats."""
-    return sum(file.size for file in listing.files if is_plain(file.path) and not file.path.endswith(OTHER_FORMATS))
+    """Bytes of what a download of a repo takes."""
+    return sum(file.size for file in listing.files if _is_taken(file.path))
 
 
 def folder_size(folder: Path) -> int:
-    """The same for a folder that is here."""
+    """The same for a folder that is here. Raises OSError."""
     files = [file for file in folder.rglob("*") if file.is_file()]
-    named = [(file, file.relative_to(folder).as_posix()) for file in files]
-    return sum(f.stat().st_size for f, path in named if is_plain(path) and not path.endswith(OTHER_FORMATS))
+    return sum(file.stat().st_size for file in files if _is_taken(file.relative_to(folder).as_posix()))
 
 
 def is_plain(path: str) -> bool:
@@ -74,6 +72,10 @@ def is_plain(path: str) -> bool:
         and not any(letter in path for letter in "\\:\0")
         and len(path) < 512
     )
+
+
+def _is_taken(path: str) -> bool:
+    return is_plain(path) and is_wanted(path)
 
 
 def _is_read(file: RepoFile, head: bool) -> bool:

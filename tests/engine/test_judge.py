@@ -15,8 +15,10 @@ from engine.errors import EngineError, ModelError
 from engine.inspection import inspect
 from engine.judge import judge, judge_folder, judge_repo
 from engine.library import outline
+from engine.library.connection import Connection
 from engine.library.failures import HubError
 from engine.library.hub import Budget, Hub
+from engine.library.remote import listing
 from engine.library.repo_id import RepoId
 from engine.memory import memory_available
 from engine.types import Device, Judgement, Loaded, MemoryNeed
@@ -140,6 +142,19 @@ def test_a_repo_that_is_here_is_not_asked_of_the_hub(tmp_path: Path, served: Ser
     write_folder(tmp_path / "m")
     assert judge(str(tmp_path / "m"), hub, device=M4, offered=False).error is None
     assert not served.requests
+
+
+def test_a_download_is_as_large_as_what_it_takes(tmp_path: Path, served: ServedHub, hub: Hub) -> None:
+    folder = write_folder(tmp_path / "tiny")
+    small = judge_folder(folder, device=M4).size
+    for name in ("picture.png", "modeling_x.py", "model.q8", "original/model.safetensors", "consolidated.safetensors"):
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_bytes(b"x" * 1000)
+    served.add(REPO, folder)
+    with Connection(served.endpoint) as connection:
+        taken = sum(file.size for file in listing(connection, REPO).wanted)
+    assert (remote(hub).download, judge_folder(folder, device=M4).size) == (taken, taken)
+    assert taken == small
 
 
 # ---------------------------------------------------------------- from headers alone
