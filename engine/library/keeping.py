@@ -37,12 +37,15 @@ def verify(model: StoredModel, moved: Callable[[int], None] = lambda bytes: None
     """
     folder = Path(model.folder)
     standing = snapshot.standing(folder)
+    in_cache = folder.parent.name == "snapshots"
+    listing = snapshot.read_listing(folder.parents[1], folder.name) if in_cache else None
+    listed = {} if listing is None else {file.path: file for file in listing.files}
     checked, damaged, unknown = [], list(standing.wrong), []
     for path in sorted(path for path in folder.rglob("*") if path.is_file()):
         name = str(path.relative_to(folder))
-        file = _named(folder, path, name)
         if name in damaged:
             continue
+        file = listed.get(name) or (_linked(path, name) if in_cache else None)
         if file is None:
             unknown.append(name)
             continue
@@ -97,14 +100,8 @@ def _set_aside(path: Path, file: RemoteFile, blobs: Path) -> None:
         os.replace(blob, blob.with_name(blob.name + PART))
 
 
-def _named(folder: Path, path: Path, name: str) -> RemoteFile | None:
-    """What a file should be: by the list of its commit, else by the name of the content that it is a link to."""
-    if folder.parent.name != "snapshots":
-        return None
-    listing = snapshot.read_listing(folder.parents[1], folder.name)
-    for file in listing.files if listing is not None else ():
-        if file.path == name:
-            return file
+def _linked(path: Path, name: str) -> RemoteFile | None:
+    """What a file should be that no list has: by the name of the content that it is a link to."""
     etag = Path(os.readlink(path)).name if path.is_symlink() else ""
     known = len(etag) in (40, 64) and all(letter in "0123456789abcdef" for letter in etag)
     return RemoteFile(name, path.stat().st_size, etag) if known else None
