@@ -46,14 +46,12 @@ def display_name(folder: Path) -> str:
 
 def _snapshot(repo: str) -> Path | None:
     """The folder of a cached repo. Raises ModelError (model_incomplete) where only a part of it came."""
-    folder = snapshot.repo_folder(snapshot.cache_folder(), repo)
-    if (commit := snapshot.best_commit(folder)) is not None:
-        there = folder / "snapshots" / commit
-        return there if (there / "config.json").is_file() else None
-    begun = snapshot.commits(folder)
-    if not begun and not snapshot.parts(folder):
+    best = snapshot.best(snapshot.repo_folder(snapshot.cache_folder(), repo))
+    if best is None:
         return None
-    standing = snapshot.standing(folder / "snapshots" / (begun[0] if begun else ""))
+    if best.complete:
+        return best.folder if (best.folder / "config.json").is_file() else None
+    standing = best.standing
     raise ModelError(
         "model_incomplete",
         f"Only a part of “{repo}” is on this computer ({standing.percent} %).",

@@ -152,23 +152,20 @@ def _the_guide() -> list[StoredModel]:
 def _in_cache(cache: Path) -> list[StoredModel]:
     found = []
     for folder in snapshot.repos(cache):
-        repo, commits = snapshot.repo_of(folder), snapshot.commits(folder)
-        if repo is None or not (commits or snapshot.parts(folder)):
+        repo, best = snapshot.repo_of(folder), snapshot.best(folder)
+        if repo is None or best is None:
             continue
-        commit = snapshot.best_commit(folder) or (commits[0] if commits else "")
-        there = folder / "snapshots" / commit
-        standing = snapshot.standing(there)
-        installed = bool(commit) and there.is_dir() and standing.complete
-        if installed and not (there / "config.json").is_file():
+        if best.complete and not (best.folder / "config.json").is_file():
             continue  # some other tool's: no model that could be opened here
-        lacks = () if installed else (*standing.missing, *standing.wrong)
+        standing = best.standing
         found.append(
             StoredModel(
-                *(repo, str(there), "cache", "installed" if installed else "partial", snapshot.size_of(folder)),
+                *(repo, str(best.folder), "cache", "installed" if best.complete else "partial"),
+                size=snapshot.size_of(folder),
                 repo=repo,
-                commit=commit,
-                percent=100 if installed else min(standing.percent, 99),
-                missing=lacks,
+                commit=best.commit,
+                percent=100 if best.complete else min(standing.percent, 99),
+                missing=() if best.complete else (*standing.missing, *standing.wrong),
             )
         )
     return found

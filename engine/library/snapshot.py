@@ -51,6 +51,17 @@ class Standing:
         return 100 if self.complete and self.total else min(99, share)
 
 
+@dataclass(frozen=True)
+class Best:
+    """A commit, its folder, how much of it is there, and whether that is all. `commit` is "" where parts of files came
+    and nobody knows of which."""
+
+    commit: str
+    folder: Path
+    standing: Standing
+    complete: bool
+
+
 def cache_folder() -> Path:
     """HF_HUB_CACHE, or hub/ in HF_HOME, or the usual place."""
     from huggingface_hub import constants
@@ -171,16 +182,26 @@ def commits(folder: Path) -> list[str]:
     return sorted(found, key=lambda commit: (commit != used, -found[commit]))
 
 
-def best_commit(folder: Path) -> str | None:
-    """The commit to open: the used one if all of it is there, else the newest of which all is; None without any.
+def best(folder: Path) -> Best | None:
+    """The commit to open: the used one if all of it is there, else the newest of which all is. Without any, the one
+    that is to be completed; None where nothing came.
 
     Another tool may have begun an update and left it half-made.
     """
+    begun: Best | None = None
     for commit in commits(folder):
         there = folder / "snapshots" / commit
-        if there.is_dir() and standing(there).complete:
-            return commit
-    return None
+        is_there = there.is_dir()
+        if not is_there and begun is not None:
+            continue
+        found = standing(there)
+        if is_there and found.complete:
+            return Best(commit, there, found, complete=True)
+        begun = begun or Best(commit, there, found, complete=False)
+    if begun is None and parts(folder):
+        there = folder / "snapshots"
+        return Best("", there, standing(there), complete=False)
+    return begun
 
 
 def parts(folder: Path) -> list[Path]:

@@ -90,21 +90,21 @@ def _killed_or_done(hub: Hub, cache: Path, root: Path, chance: random.Random) ->
 
 def _look(found: Outcome, cache: Path, root: Path) -> None:
     listed = [model for model in Places(cache, root / "places.json").models() if model.repo == REPO]
-    whole = snapshot.best_commit(snapshot.repo_folder(cache, REPO)) is not None
-    if any(model.state == "installed" for model in listed) or whole:
+    best = snapshot.best(snapshot.repo_folder(cache, REPO))
+    if any(model.state == "installed" for model in listed) or (best is not None and best.complete):
         found.faults += _wrong(snapshot.repo_folder(cache, REPO))
 
 
 def _wrong(folder: Path) -> list[str]:
     """What is wrong with a model that calls itself whole: the kill may have come after the last link was made."""
-    commit = snapshot.best_commit(folder)
-    listing = None if commit is None else snapshot.read_listing(folder, commit)
-    if commit is None or listing is None:
+    best = snapshot.best(folder)
+    listing = None if best is None or not best.complete else snapshot.read_listing(folder, best.commit)
+    if best is None or listing is None:
         return ["listed as installed without a commit"]
     return [
         f"{file.path} is missing from what is listed as installed"
         for file in listing.wanted
-        if not snapshot.in_place(folder, commit, file)
+        if not snapshot.in_place(folder, best.commit, file)
     ]
 
 

@@ -221,7 +221,9 @@ def test_deleting_can_go_to_the_trash(hub: Hub, cache: Path, places: Places, tmp
     trash.mkdir()
     remove(listed(places)[0], lambda folder: shutil.move(folder, trash))
     assert not listed(places)
-    assert snapshot.best_commit(trash / "models--somebody--tiny") is not None  # and can come back from there
+    best = snapshot.best(trash / "models--somebody--tiny")
+    assert best is not None
+    assert best.complete  # and can come back from there
 
 
 def test_the_guide_cannot_be_deleted(places: Places) -> None:
