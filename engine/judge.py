@@ -20,7 +20,7 @@ from engine.library.failures import HubError
 from engine.library.hub import Budget, Hub
 from engine.library.local import display_name, resolve
 from engine.library.repo_id import RepoId, parse
-from engine.memory import memory_available, memory_needed, refuse_too_large, size_words
+from engine.memory import fit_of, memory_available, memory_needed, refuse_too_large, size_words
 from engine.model import capability
 from engine.model.refusals import RefusalCode
 from engine.types import (
@@ -38,8 +38,6 @@ from engine.types import (
 
 CONTEXT = 8192
 """Tokens of the conversation that is counted in, where nobody says another number."""
-ROOMY, TIGHT = 0.5, 0.85
-"""Shares of the memory for models: up to the first a model fits well, past the second it is tight."""
 
 FIT_WORDS: dict[Fit, str] = {"well": "Fits well", "fits": "Fits", "tight": "Tight", "too_large": "Too large"}
 
@@ -204,13 +202,6 @@ def _refused(files: _Files, machine: Device, error: ErrorReport) -> Judgement:
         receipt=policy.refused(machine, error, MtpWish()),
         error=error,
     )
-
-
-def fit_of(need: int, available: int) -> Fit:
-    """How a need of memory goes into what there is, both in bytes, for a model that fits with a short chat at least."""
-    if need > available * TIGHT:
-        return "tight"
-    return "well" if need <= available * ROOMY else "fits"
 
 
 def verdict(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from engine.device import is_apple
 from engine.errors import ModelError
-from engine.types import Capability, Device, MemoryNeed
+from engine.types import Capability, Device, Fit, MemoryNeed
 
 CHUNK = 512
 """Rows of a prompt that are computed at a time, at most."""
@@ -26,6 +26,8 @@ CHAT_SHARE = 1 / 8
 """The share of that which goes to chats for a quick next turn."""
 PLAIN_SHARE = 0.9
 """The share of its memory that a computer without Metal can give; Metal names its own limit."""
+ROOMY, TIGHT = 0.5, 0.85
+"""Shares of the memory for models: up to the first a model fits well, past the second it is tight."""
 METAL_SMALL = 32 << 30
 """Up to so many bytes Metal's limit is two thirds of a Mac's memory, above that three quarters. For whoever may not ask
 it, so that no window and no command line has to import MLX."""
@@ -106,6 +108,13 @@ def context_that_fits(capability: Capability, device: Device, kv_bits: int | Non
         middle = (low + high) // 2
         low, high = (middle, high) if fits(middle * STEP) else (low, middle)
     return low * STEP
+
+
+def fit_of(need: float, available: int) -> Fit:
+    """How a need of memory goes into what there is, both in bytes, for a model that fits with a short chat at least."""
+    if need > available * TIGHT:
+        return "tight"
+    return "well" if need <= available * ROOMY else "fits"
 
 
 def refuse_too_large(capability: Capability, device: Device) -> tuple[int, int]:

@@ -6,13 +6,12 @@ from collections.abc import Sequence
 
 from engine.chips import bandwidth_of, hardware_gate
 from engine.library import catalog
-from engine.memory import memory_available, size_words
-from engine.types import CatalogEntry, Device, Fit, Suggestion
+from engine.memory import fit_of, memory_available, size_words
+from engine.types import CatalogEntry, Device, Suggestion
 
 ROOM = 1.1
 """Memory that a model takes by its files: its keys and values for a chat, and what it works with, come to a tenth of
 them at most for the sizes in the catalog, whose pictures part stays on the disk."""
-WELL = 0.5
 READING_SPEED = 12
 """Tokens/s that a model should write at least: somewhat faster than people read."""
 SMALLER_WHY = "Quicker to download, and lighter on memory."
@@ -30,9 +29,9 @@ def suggest(device: Device, entries: Sequence[CatalogEntry] = ()) -> tuple[Sugge
     quick = [entry for entry in fitting if _most_speed(entry, device) >= READING_SPEED]
     # The largest that writes fast enough; where none does, the one that writes fastest.
     best = quick[-1] if quick else max(fitting, key=lambda entry: _most_speed(entry, device))
-    found = [Suggestion(best, _fit(best, available), _why(best, device, fitting[-1], available))]
+    found = [Suggestion(best, fit_of(best.whole * ROOM, available), _why(best, device, fitting[-1], available))]
     if smaller := [entry for entry in fitting if entry.whole <= best.whole * SMALLER]:
-        found.append(Suggestion(smaller[-1], _fit(smaller[-1], available), SMALLER_WHY))
+        found.append(Suggestion(smaller[-1], fit_of(smaller[-1].whole * ROOM, available), SMALLER_WHY))
     return tuple(found)
 
 
@@ -41,11 +40,6 @@ def _most_speed(entry: CatalogEntry, device: Device) -> float:
     drafts. Where nobody knows the bandwidth it is no limit."""
     bandwidth = bandwidth_of(device)
     return float("inf") if bandwidth is None else bandwidth / (entry.size * entry.active / entry.parameters)
-
-
-def _fit(entry: CatalogEntry, available: int) -> Fit:
-    need = entry.whole * ROOM
-    return "well" if need <= available * WELL else "fits" if need <= available * 0.85 else "tight"
 
 
 def _why(entry: CatalogEntry, device: Device, largest: CatalogEntry, available: int) -> str:

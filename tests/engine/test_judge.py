@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from engine import judge as judging
 from engine.errors import EngineError, ModelError
 from engine.inspection import inspect
 from engine.judge import judge, judge_folder, judge_repo
@@ -20,7 +19,7 @@ from engine.library.failures import HubError
 from engine.library.hub import Budget, Hub
 from engine.library.remote import listing
 from engine.library.repo_id import RepoId
-from engine.memory import memory_available
+from engine.memory import fit_of, memory_available
 from engine.types import Device, Judgement, Loaded, MemoryNeed
 from engine.worker import Worker
 from tests.checkpoints import SIDECAR, build, drop_shard, drop_tokenizer, spoil_config
@@ -223,7 +222,7 @@ def test_memory_is_counted_part_by_part_for_the_context_that_is_asked_for(
     ("share", "fit"), [(0.2, "well"), (0.5, "well"), (0.6, "fits"), (0.85, "fits"), (0.9, "tight"), (1.2, "tight")]
 )
 def test_how_a_model_fits_is_told_by_its_share_of_the_memory(share: float, fit: str) -> None:
-    assert judging.fit_of(round(1000 * share), 1000) == fit
+    assert fit_of(round(1000 * share), 1000) == fit
 
 
 def test_a_model_that_is_too_large_is_judged_and_refused_with_both_numbers(
