@@ -127,7 +127,7 @@ class Connection:
                 return
             entries, after = self.list_page(address, params, repo=repo)
             if not isinstance(entries, list):
-                raise unexpected(address, "not a list")
+                raise unexpected("not a list", address)
             yield entries
             address, params = after, None
 
@@ -142,7 +142,7 @@ class Connection:
         """What the hub says at an address of its own, and the address where a list goes on. `received` is told of each
         block's bytes and may raise. Raises HubError, for anything but JSON too, and for an address of another host."""
         if _origin(address) != _origin(self.endpoint):
-            raise unexpected(address, "not an address of the hub")
+            raise unexpected("not an address of the hub", address)
         with self.open("GET", address, params=params, repo=repo) as answer:
             if "json" not in answer.headers.get("Content-Type", "json"):
                 raise failures.web_page(answer)
@@ -151,7 +151,7 @@ class Connection:
                 body += block
                 received(len(block))
                 if len(body) > MAX_JSON:
-                    raise unexpected(address, f"more than {MAX_JSON} bytes")
+                    raise unexpected(f"more than {MAX_JSON} bytes", address)
             after = re.search(r'<([^>]*)>\s*;\s*rel="?next"?', answer.headers.get("Link", ""))
             base = str(answer.url)
         try:
@@ -159,7 +159,7 @@ class Connection:
         except (ValueError, RecursionError) as error:
             if body.lstrip()[:1] == b"<":
                 raise failures.web_page(answer) from None
-            raise unexpected(address, f"{type(error).__name__}: {error}") from None
+            raise unexpected(f"{type(error).__name__}: {error}", address) from None
 
     def close(self) -> None:
         self._client.close()
@@ -190,11 +190,9 @@ def _target(answer: httpx.Response) -> str:
         return ""
 
 
-def unexpected(address: str, detail: str) -> HubError:
+def unexpected(detail: str, address: str = "") -> HubError:
     """An answer that no hub gives."""
-    return HubError(
-        "hub_answer",
-        "The hub answered in an unexpected way.",
-        next_step=failures.TRY_LATER,
-        detail=f"{detail} ({failures.without_query(address)})",
-    )
+    if address:
+        detail = f"{detail} ({failures.without_query(address)})"
+    what = "The hub answered in an unexpected way."
+    return HubError("hub_answer", what, next_step=failures.TRY_LATER, detail=detail)

@@ -104,7 +104,7 @@ class Hub:
         address = after or f"{self.endpoint}/api/models"
         answer, following = self._page(address, None if after else params, Budget(seconds=30.0))
         if not isinstance(answer, list):
-            raise unexpected(address, "not a list")
+            raise unexpected("not a list", address)
         models = tuple(model for model in map(_model, answer) if model is not None)
         return SearchPage(models, following or "")
 
@@ -113,7 +113,7 @@ class Hub:
         address = f"{self.endpoint}/api/models/{repo}/revision/{quote(revision, safe='')}"
         answer, _ = self._page(address, {"blobs": "true"}, budget or Budget(), repo)
         if not isinstance(answer, dict) or not isinstance(answer.get("sha"), str):
-            raise unexpected(address, "no commit")
+            raise unexpected("no commit", address)
         found = answer.get("siblings") or []
         if not isinstance(found, list) or len(found) > MAX_FILES:
             raise HubError("too_much", f"{repo} has too many files to be a model.")

@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
+from urllib.parse import quote
 
-from engine.library.connection import Connection
-from engine.library.failures import TRY_LATER, HubError
+from engine.library.connection import Connection, unexpected
 
 MAX_FILES = 20_000
 """More files than this are no model."""
@@ -68,12 +68,10 @@ def is_wanted(path: str) -> bool:
 
 def newest_commit(connection: Connection, repo: str, revision: str = "main") -> str:
     """The commit that a branch, a tag or a commit's name stands for now. Raises HubError."""
-    from urllib.parse import quote
-
     said = connection.json(f"/api/models/{repo}/revision/{quote(revision, safe='')}", repo=repo)
     commit = said.get("sha") if isinstance(said, dict) else None
     if not isinstance(commit, str) or not re.fullmatch(r"[0-9a-f]{40}", commit):
-        raise _unexpected(f"no commit for {repo}@{revision}")
+        raise unexpected(f"no commit for {repo}@{revision}")
     return commit
 
 
@@ -84,7 +82,7 @@ def listing(connection: Connection, repo: str, revision: str = "main") -> Listin
     for page in connection.pages(f"/api/models/{repo}/tree/{commit}", {"recursive": "true"}, repo=repo):
         files += read_tree(page)
         if len(files) > MAX_FILES:
-            raise _unexpected(f"more than {MAX_FILES} files")
+            raise unexpected(f"more than {MAX_FILES} files")
     return Listing(repo, commit, tuple(files))
 
 
@@ -93,7 +91,7 @@ def read_tree(entries: Iterable[Any]) -> list[RemoteFile]:
     try:
         return [_file(entry) for entry in entries if entry["type"] == "file"]
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise _unexpected(f"{type(error).__name__}: {error}") from None
+        raise unexpected(f"{type(error).__name__}: {error}") from None
 
 
 def _file(entry: dict[str, Any]) -> RemoteFile:
@@ -113,7 +111,3 @@ def check_file(path: Any, size: Any, etag: Any) -> None:
         raise ValueError(f"size {size!r}")
     if not isinstance(etag, str) or not re.fullmatch(r"[0-9a-f]{64}|[0-9a-f]{40}", etag):
         raise ValueError(f"hash {etag!r}")
-
-
-def _unexpected(detail: str) -> HubError:
-    return HubError("hub_answer", "The hub answered in an unexpected way.", next_step=TRY_LATER, detail=detail)
