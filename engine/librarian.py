@@ -6,10 +6,8 @@ They are not the engine's one MLX thread, which may be writing a reply; nothing 
 
 from __future__ import annotations
 
-import json
 import logging
 import queue
-import shutil
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -20,12 +18,12 @@ from engine.chips import hardware_gate
 from engine.errors import report_of
 from engine.judge import judge, judge_folder
 from engine.library.connection import Connection
-from engine.library.downloads import Downloads
+from engine.library.downloads import Downloads, room_at
 from engine.library.hub import Hub
 from engine.library.local import GUIDE, resolve
 from engine.library.places import Places
 from engine.library.repo_id import parse
-from engine.library.snapshot import cache_folder
+from engine.library.snapshot import cache_folder, is_head, kind_of
 from engine.memory import memory_available
 from engine.suggest import suggest
 from engine.types import (
@@ -179,12 +177,11 @@ class Librarian:
 def _facts() -> LibraryFacts:
     machine = devices.probe()
     cache = cache_folder()
-    there = next(folder for folder in (cache, *cache.parents) if folder.exists())
     gate = hardware_gate(machine, "4-bit")
     return LibraryFacts(
         device=machine,
         available=memory_available(machine),
-        disk_free=shutil.disk_usage(there).free,
+        disk_free=room_at(cache),
         folder=str(cache),
         pays=gate.allows,
         reason=gate.reason,
@@ -198,17 +195,12 @@ def models_here(known: Iterable[str]) -> Iterable[StoredModel]:
     seen = set()
     for model in Places().models():
         seen.add(Path(model.folder).resolve())
-        if model.state != "installed" or _is_model(Path(model.folder)):
-            yield model
+        if model.state == "installed":
+            kind = kind_of(Path(model.folder))
+            if kind is None or is_head(kind):
+                continue
+        yield model
     for path in known:
         folder = Path(path)
         if path != GUIDE and folder.is_dir() and folder.resolve() not in seen:
             yield StoredModel(path, path, "folder", "installed", 0)
-
-
-def _is_model(folder: Path) -> bool:
-    try:
-        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
-        return False
-    return isinstance(config, dict) and not str(config.get("model_type", "")).endswith("_mtp")

@@ -267,7 +267,7 @@ def _by_index(folder: Path) -> Standing:
             if error.report.code == "truncated_weights":
                 wrong.append(file.name)
     has_tokenizer = any(next(folder.glob(pattern), None) for pattern in TOKENIZERS)
-    if weights and not has_tokenizer and not _is_head(folder):
+    if weights and not has_tokenizer and not is_head(kind_of(folder) or ""):
         missing.append("tokenizer.json")
     have = size_of(folder)
     # What is missing is about as large as what is there of its kind.
@@ -277,13 +277,18 @@ def _by_index(folder: Path) -> Standing:
     return Standing(have, have + average * len(shards), tuple(missing), tuple(wrong))
 
 
-def _is_head(folder: Path) -> bool:
-    """Whether a folder holds a head alone, which has no tokenizer of its own."""
+def kind_of(folder: Path) -> str | None:
+    """The `model_type` of a folder's config, "" where it has none; None without a config that can be read."""
     try:
         kind = json.loads((folder / "config.json").read_text(encoding="utf-8")).get("model_type")
     except (OSError, ValueError, AttributeError, RecursionError):
-        return False
-    return isinstance(kind, str) and kind.endswith("_mtp")
+        return None
+    return kind if isinstance(kind, str) else ""
+
+
+def is_head(kind: str) -> bool:
+    """Whether a folder of this kind holds a head alone, which has no tokenizer of its own and is no model."""
+    return kind.endswith("_mtp")
 
 
 def size_of(folder: Path) -> int:
