@@ -20,6 +20,7 @@ from engine import models_cli
 from engine.errors import EngineError
 from engine.memory import need_words
 from engine.parts import parts_of
+from engine.printed import report_json, table
 from engine.terminal import Engine, Printer, ReportedError
 from engine.types import (
     MAX_DEPTH,
@@ -474,8 +475,8 @@ def sampling_json(used: UsedSampling) -> dict[str, Any]:
 
 def error_json(report: ErrorReport, partial: Reply | None) -> dict[str, Any]:
     """An error as published, beside what was written before it."""
-    error = {"code": report.code, "what": report.what, "kept": report.kept, "next_step": report.next_step}
-    return {**({} if partial is None else reply_json(partial)), "finish_reason": "error", "error": error}
+    written = {} if partial is None else reply_json(partial)
+    return {**written, "finish_reason": "error", "error": report_json(report)}
 
 
 def inspection_json(found: Inspection) -> dict[str, Any]:
@@ -508,8 +509,7 @@ def inspection_table(found: Inspection) -> str:
     if decision.depth:
         drafts = f"{decision.depth} draft{'' if decision.depth == 1 else 's'} a round"
         lines.append(("Depth", f"auto, at most {drafts}" if decision.adaptive else drafts))
-    width = max(len(name) for name, _ in lines)
-    return "\n".join(f"{name:<{width}}  {words}" for name, words in lines)
+    return table(lines)
 
 
 def evidence_table(found: Evidence) -> str:

@@ -11,6 +11,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from engine.errors import EngineError, ModelError
+from engine.printed import failed, report_json, table
 from engine.types import Download, ErrorReport, StoredModel
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ def _list(args: argparse.Namespace) -> int:
     if args.json:
         shown: dict[str, Any] = {"models": [asdict(model) for model in models], "size": used}
         if args.updates:
-            shown |= {"newer": newer, "error": None if failure is None else _report(failure)}
+            shown |= {"newer": newer, "error": None if failure is None else report_json(failure)}
         print(json.dumps(shown, indent=2))
     else:
         from engine.library.failures import size_in_words
@@ -96,10 +97,8 @@ def _list(args: argparse.Namespace) -> int:
             )
             for model in models
         ]
-        widths = [max(len(row[column]) for row in rows) for column in range(4)] if rows else []
-        for row in rows:
-            cells = [f"{cell:<{width}}" for cell, width in zip(row, widths, strict=False)]
-            print("  ".join([*cells, row[4]]).rstrip())
+        if rows:
+            print(table(rows))
         print(f"{size_in_words(used)} on this computer.")
         if failure is not None:
             print(failure, file=sys.stderr)
@@ -141,7 +140,7 @@ def _pull(args: argparse.Namespace) -> int:
                 print("\nStopped. What came is kept: the same command goes on with it.", file=sys.stderr)
                 return 130
     except EngineError as error:
-        return _failed(error.report, args.json)
+        return failed(error.report, args.json)
     if args.json:
         print(json.dumps(download_json(ended), indent=2))
     elif ended.error is not None:
@@ -198,7 +197,7 @@ def _verify(args: argparse.Namespace) -> int:
 
             found = verify(model, moved)
     except EngineError as error:
-        return _failed(error.report, args.json)
+        return failed(error.report, args.json)
     if args.json:
         print(json.dumps({"model": model.name, **asdict(found), "good": found.good}, indent=2))
         return 0 if found.good else 1
@@ -228,7 +227,7 @@ def _remove(args: argparse.Namespace) -> int:
             return 1
         freed = remove(model)
     except EngineError as error:
-        return _failed(error.report, args.json)
+        return failed(error.report, args.json)
     if args.json:
         print(json.dumps({"model": model.name, "freed": freed}, indent=2))
     else:
@@ -261,7 +260,7 @@ def download_json(ended: Download) -> dict[str, Any]:
         "have": ended.have,
         "total": ended.total,
         "files": [asdict(file) for file in ended.files],
-        "error": None if ended.error is None else _report(ended.error),
+        "error": None if ended.error is None else report_json(ended.error),
     }
 
 
@@ -295,15 +294,3 @@ def _bar() -> Iterator[Progress | None]:
         BarColumn(), DownloadColumn(), TextColumn("{task.description}"), console=Console(stderr=True), transient=True
     ) as bar:
         yield bar
-
-
-def _report(report: ErrorReport) -> dict[str, str]:
-    return {"code": report.code, "what": report.what, "kept": report.kept, "next_step": report.next_step}
-
-
-def _failed(report: ErrorReport, as_json: bool) -> int:
-    if as_json:
-        print(json.dumps({"error": _report(report)}, indent=2))
-    else:
-        print(report, file=sys.stderr)
-    return 1

@@ -5,13 +5,13 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
 from engine import downloads_cli
 from engine.errors import EngineError
-from engine.types import ErrorReport, Judgement, SearchOrder, SearchPage, Suggestion
+from engine.printed import failed, report_json, table
+from engine.types import Judgement, SearchOrder, SearchPage, Suggestion
 
 
 def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -71,7 +71,7 @@ def _search(args: argparse.Namespace) -> int:
             while len(pages) < args.pages and (not pages or pages[-1].next):
                 pages.append(hub.search(" ".join(args.words), order, pages[-1].next if pages else ""))
     except EngineError as error:
-        return _failed(error, args.json)
+        return failed(error.report, args.json)
     found = [model for page in pages for model in page.models]
     if args.json:
         print(json.dumps({"models": [asdict(model) for model in found], "more": bool(pages[-1].next)}, indent=2))
@@ -80,7 +80,7 @@ def _search(args: argparse.Namespace) -> int:
             (model.repo, f"{model.downloads:,} downloads", model.updated, "asks for consent" if model.gated else "")
             for model in found
         ]
-        print(_table(rows) if rows else "No model for MLX has all these words in its name.")
+        print(table(rows) if rows else "No model for MLX has all these words in its name.")
         if pages[-1].next:
             print(f"There are more: --pages {args.pages + 1}", file=sys.stderr)
     return 0 if found else 1
@@ -109,7 +109,7 @@ def _show(args: argparse.Namespace) -> int:
         with Hub() as hub:
             found = judge(args.model, hub, context=args.context)
     except EngineError as error:
-        return _failed(error, args.json)
+        return failed(error.report, args.json)
     if args.json:
         print(json.dumps(judgement_json(found), indent=2))
     elif found.capability is not None:
@@ -119,19 +119,7 @@ def _show(args: argparse.Namespace) -> int:
     return 0 if found.error is None else 1
 
 
-def _failed(error: EngineError, as_json: bool) -> int:
-    if as_json:
-        print(json.dumps({"error": report_json(error.report)}, indent=2))
-    else:
-        print(error.report, file=sys.stderr)
-    return 1
-
-
 # ---------------------------------------------------------------- what is printed
-
-
-def report_json(report: ErrorReport) -> dict[str, str]:
-    return {"code": report.code, "what": report.what, "kept": report.kept, "next_step": report.next_step}
 
 
 def judgement_json(found: Judgement) -> dict[str, Any]:
@@ -176,7 +164,7 @@ def judgement_table(found: Judgement) -> str:
         ("This machine", found.device.name),
         ("Reading ahead", f"{found.mtp.words}. {found.mtp.sentence}"),
     ]
-    return _table(lines)
+    return table(lines)
 
 
 def suggestion_json(found: Suggestion) -> dict[str, Any]:
@@ -191,10 +179,3 @@ def suggestion_words(found: Suggestion) -> str:
     if entry.head is not None:
         lines.insert(1, f"its head: {entry.head.repo}")
     return "\n  ".join(lines)
-
-
-def _table(rows: Sequence[tuple[str, ...]]) -> str:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join(
-        "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
-    )

@@ -112,10 +112,11 @@ ENGINE = {
         *("engine.types", "engine.errors", "engine.parts", "engine.tool_calls", "engine.sampling", "engine.evidence"),
     ),
     "engine.terminal": ("engine.types", "engine.errors", "engine.parts", "engine.worker"),
-    "engine.downloads_cli": ("engine.types", "engine.errors", "engine.library"),
+    "engine.printed": ("engine.types",),
+    "engine.downloads_cli": ("engine.types", "engine.errors", "engine.library", "engine.printed"),
     "engine.models_cli": (
         *("engine.types", "engine.errors", "engine.device", "engine.memory", "engine.library", "engine.judge"),
-        *("engine.suggest", "engine.downloads_cli"),
+        *("engine.suggest", "engine.downloads_cli", "engine.printed"),
     ),
     "engine.cli": ("engine",),
 }
