@@ -1,6 +1,7 @@
 """`foreword` and `python -m app`: the window, or the command line where a command is given.
 
 Where there is no display the same chat is held in the terminal, so starting it always ends in a conversation.
+`--selftest [REPORT.json]` runs the whole app once and says whether it works here.
 """
 
 from __future__ import annotations
@@ -11,7 +12,14 @@ import sys
 
 def main() -> int:
     """Run what the arguments ask for and return the exit code."""
-    if len(sys.argv) > 1:
+    arguments = sys.argv[1:]
+    if arguments[:1] == ["--selftest"]:
+        if not has_display():
+            os.environ["QT_QPA_PLATFORM"] = "offscreen"
+        from app import selftest
+
+        return selftest.main(arguments[1:])
+    if arguments:
         from engine import cli
 
         return cli.main()

@@ -29,6 +29,7 @@ IN_ENGLISH = {
     "__main__.py": "it speaks in a terminal, as the command line does",
     "diagnostics.py": "whoever gets the report reads it",
     "jobs.py": "a question for a model",
+    "selftest.py": "whoever built the app reads it",
     "chats/exchange.py": "a word by which an exported file is known",
 }
 """Files with texts that stay as they are, and why."""
