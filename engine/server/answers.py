@@ -156,9 +156,13 @@ class TextChoice:
 class Answer:
     """What surrounds the choices: `kind` is "chat.completion" or "text_completion"."""
 
-    def __init__(self, kind: str, model: str, choices: Sequence[Choice], *, usage_in_stream: bool) -> None:
-        """`usage_in_stream`: each piece of a stream has a place for it, and the last one the figures."""
+    def __init__(
+        self, kind: str, model: str, choices: Sequence[Choice], *, usage_in_stream: bool, of_a_prompt: int = 1
+    ) -> None:
+        """`usage_in_stream`: each piece of a stream has a place for it, and the last one the figures. `of_a_prompt`: so
+        many choices, one beside the other, belong to each prompt."""
         self.choices = choices
+        self._of_a_prompt = of_a_prompt
         self._kind = kind
         self._head = {
             "id": ("chatcmpl-" if kind == "chat.completion" else "cmpl-") + secrets.token_hex(12),
@@ -189,13 +193,16 @@ class Answer:
     def usage(self) -> Json:
         """Tokens read and written. The prompt of several choices is counted once, and so is what was known of it."""
         replies = [choice.reply for choice in self.choices if choice.reply is not None]
-        read = max((reply.prompt_tokens for reply in replies), default=0)
+        alike = [replies[at : at + self._of_a_prompt] for at in range(0, len(replies), self._of_a_prompt)]
+        read = sum(same[0].prompt_tokens for same in alike)
         written = sum(len(reply.tokens) for reply in replies)
         return {
             "prompt_tokens": read,
             "completion_tokens": written,
             "total_tokens": read + written,
-            "prompt_tokens_details": {"cached_tokens": max((reply.reused_tokens for reply in replies), default=0)},
+            "prompt_tokens_details": {
+                "cached_tokens": sum(max(reply.reused_tokens for reply in same) for same in alike)
+            },
         }
 
     def _piece(self, choices: list[Json]) -> Json:

@@ -40,7 +40,8 @@ SAYS_NOTHING = (
 
 @dataclass(frozen=True)
 class Asked:
-    """`replies` are to be written, one for each choice of the answer; their ids and chats are still to be given.
+    """`replies` are to be written, one for each choice of the answer, `choices` to each prompt in turn; their ids and
+    chats are still to be given.
 
     `usage`: a stream ends with how many tokens were read and written. `echo`: the text that a reply goes on with stands
     before it. `one_call`: a reply may call one tool, no more.
@@ -48,6 +49,7 @@ class Asked:
 
     model: str
     replies: tuple[Request, ...]
+    choices: int = 1
     stream: bool = False
     usage: bool = False
     echo: bool = False
@@ -182,7 +184,7 @@ def _asked(fields: Fields, model: str, requests: list[Request]) -> Asked:
         for request in requests
         for choice in range(choices)
     ]
-    return Asked(model, tuple(replies), stream, usage)
+    return Asked(model, tuple(replies), choices, stream, usage)
 
 
 def _request(fields: Fields, max_tokens: int) -> Request:

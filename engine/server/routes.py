@@ -146,7 +146,8 @@ class CompletionResponse(Response):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async with self._desk.take(self._asked) as replies:
             choices = [self._new_choice(request) for request in self._asked.replies]
-            answer = Answer(self._kind, self._asked.model, choices, usage_in_stream=self._asked.usage)
+            asked = self._asked
+            answer = Answer(self._kind, asked.model, choices, of_a_prompt=asked.choices, usage_in_stream=asked.usage)
             sending = self._stream(replies, answer, send) if self._asked.stream else self._whole(replies, answer)
             work = asyncio.create_task(sending)
             gone = asyncio.create_task(_hung_up(receive))

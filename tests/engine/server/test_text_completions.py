@@ -51,6 +51,22 @@ def test_several_prompts_have_their_choices_in_order(client: openai.OpenAI, work
         assert choice.text == prompt + alone(worker, prompt, seed, max_tokens=8, sampling=hot).text
 
 
+def test_usage_counts_each_prompt_once_however_many_choices_it_has(client: openai.OpenAI) -> None:
+    def read(prompt: Any, choices: int = 1) -> tuple[int, int]:
+        """The tokens of the prompt, and how many of them were known."""
+        usage = go_on(client, prompt, n=choices, max_tokens=1).usage
+        assert usage.total_tokens == usage.prompt_tokens + usage.completion_tokens
+        return usage.prompt_tokens, usage.prompt_tokens_details.cached_tokens
+
+    prompts = ["Reading ahead is", "A sidecar is a head that is"]
+    begun = go_on(client, prompts, max_tokens=4)
+    longer = [prompt + choice.text for prompt, choice in zip(prompts, begun.choices, strict=True)]
+    (first, first_known), (second, second_known) = map(read, longer)
+    assert first_known > 0 < second_known
+    for choices in (1, 2):
+        assert read(longer, choices) == (first + second, first_known + second_known)
+
+
 def test_tokens_are_taken_as_they_are(client: openai.OpenAI) -> None:
     said = go_on(client, [300, 301, 302])
     assert said.usage.prompt_tokens == 3
