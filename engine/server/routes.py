@@ -31,13 +31,15 @@ def application(desk: Desk) -> Starlette:
     """The ASGI application over one desk."""
 
     async def models(request: Request) -> Response:
-        return json_response({"object": "list", "data": [] if desk.model is None else [model_json(desk.model)]})
+        loaded = desk.model
+        return json_response({"object": "list", "data": [] if loaded is None else [model_json(loaded)]})
 
     async def model(request: Request) -> Response:
         name = request.path_params["name"]
-        if desk.model is None or desk.model.name != name:
+        loaded = desk.model
+        if loaded is None or loaded.name != name:
             raise ApiError(404, f"There is no model {name[:200]!r} here.", code="model_not_found", param="model")
-        return json_response(model_json(desk.model))
+        return json_response(model_json(loaded))
 
     async def chat(request: Request) -> CompletionResponse:
         asked = chat_completion(await _fields(request, desk))

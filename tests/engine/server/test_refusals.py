@@ -280,6 +280,15 @@ def test_without_a_worker_or_a_model_it_says_so() -> None:
         assert server.stop()
 
 
+@pytest.mark.parametrize("path", ["/models", "/models/Guide"])
+def test_a_worker_that_is_lost_while_models_are_listed_breaks_nothing(worker: Worker, path: str) -> None:
+    asked = iter([worker])  # once it is there, and then no more
+    server = Server(lambda: next(asked, None), ServerSettings(port=0))
+    server.start()
+    assert httpx.get(server.address + path).status_code == 200
+    assert server.stop()
+
+
 def test_a_worker_that_ends_in_the_middle_is_told_in_the_stream(endless: dict[str, Any]) -> None:
     worker = loaded_worker()
     server = Server(lambda: worker, ServerSettings(port=0))
