@@ -57,6 +57,8 @@ class Chats:
     def end(self, chat: Chat) -> None:
         """It is not in use any more."""
         chat.busy = False
+        if chat not in self._chats:  # it was given up meanwhile, and perhaps begun after that
+            self._forget(chat.name)
         idle = [chat for chat in self._chats if not chat.busy]
         for old in idle[: max(len(idle) - KEPT, 0)]:
             self._chats.remove(old)

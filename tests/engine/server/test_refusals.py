@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -15,7 +16,7 @@ import pytest
 from engine.errors import EngineError
 from engine.server.server import Server
 from engine.server.settings import ServerSettings
-from engine.types import WorkerStopped
+from engine.types import ChatMemory, WorkerStopped
 from engine.worker import Worker
 from tests.engine.server import published
 from tests.engine.server.conftest import PATIENCE_S, Serve, loaded_worker, until
@@ -239,6 +240,32 @@ def test_a_server_that_is_stopped_ends_its_streams_with_what_was_written(serve: 
     assert done == "data: [DONE]"
     choice = json.loads(last.removeprefix("data: "))["choices"][0]
     assert (choice["finish_reason"], choice["foreword"]["finish_reason"]) == ("length", "cancelled")
+
+
+def conversations(worker: Worker, budget: int) -> int:
+    """How many the engine keeps, having done all that it was told to. Its answer is known by this budget for them."""
+    worker.set_chat_memory(budget)
+    answers: list[int] = []
+    while not answers:
+        assert worker.wait(PATIENCE_S)
+        kept = [event for event in worker.drain() if isinstance(event, ChatMemory)]
+        answers = [event.chats for event in kept if event.budget == budget]
+    return answers[0]
+
+
+def test_a_server_that_is_stopped_leaves_no_conversation_behind_not_even_one_that_had_yet_to_be_begun(
+    serve: Serve, worker: Worker, endless: dict[str, Any]
+) -> None:
+    before = conversations(worker, 10**9)
+    with serve() as server, ThreadPoolExecutor() as callers:
+        place = f"{server.address}/chat/completions"
+        for choices in (16, 1):  # as many as share a round, and one that has to wait
+            callers.submit(httpx.post, place, json={**endless, "n": choices}, timeout=PATIENCE_S)
+            until(lambda: worker.status.running == 16)
+        until(lambda: worker.status.waiting == 1)
+        assert server.stop()
+    assert conversations(worker, 10**10) == before
+    worker.set_chat_memory(None)
 
 
 def test_a_reply_ends_at_the_time_limit_with_what_was_written(serve: Serve, endless: dict[str, Any]) -> None:
