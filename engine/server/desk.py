@@ -9,7 +9,6 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from itertools import count
-from types import TracebackType
 from typing import Protocol
 
 from engine.server.asked import Asked
@@ -119,10 +118,10 @@ class Desk:
 
 class Replies:
     """The replies to one request, on their way. Iterating gives each event with the index of its choice; the last ones
-    are their ends. Whoever leaves the `async with` early stops those that are still being written."""
+    are their ends. Whoever leaves off earlier has to `stop` those that are still being written."""
 
     def __init__(self, desk: Desk, worker: Writes, info: ModelInfo) -> None:
-        self.info = info
+        self._info = info
         self._desk = desk
         self._worker = worker
         self._loop = asyncio.get_running_loop()
@@ -138,23 +137,15 @@ class Replies:
     def ask(self, rows: list[tuple[Request, Chat]]) -> None:
         """Ask for each of these replies, in the conversation that it belongs to."""
         self._timer = self._loop.call_later(self._desk.settings.reply_s, self.stop)
-        self._rows = {index: (next(_ids), chat) for index, (_, chat) in enumerate(rows)}
         for index, (request, chat) in enumerate(rows):
-            id = self._rows[index][0]
+            id = next(_ids)
+            self._rows[index] = id, chat
             self._worker.generate(replace(request, id=id, chat=chat.name), self._listener(index, id))
 
     def stop(self) -> None:
         """End what is still being written, with what there is."""
         for id, _ in self._rows.values():
             self._worker.stop(id)
-
-    async def __aenter__(self) -> Replies:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
 
     async def __aiter__(self) -> AsyncIterator[tuple[int, Event]]:
         while self._rows or not self._events.empty():
@@ -178,7 +169,7 @@ class Replies:
 
     def _same_model(self) -> bool:
         now = self._worker.model
-        return now is not None and now.path == self.info.path
+        return now is not None and now.path == self._info.path
 
     def _take(self, index: int, event: Event) -> None:
         if index not in self._rows:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from functools import partial
+from collections.abc import AsyncIterator, Sequence
 from http import HTTPStatus
 
 from starlette.applications import Starlette
@@ -24,7 +23,6 @@ from engine.server.fields import Fields, object_of
 from engine.server.guard import Guard
 from engine.server.responses import encoded, error_response, json_response
 from engine.types import Event, Failed, ModelInfo, WorkerStopped
-from engine.types import Request as EngineRequest
 
 
 def application(desk: Desk) -> Starlette:
@@ -43,11 +41,13 @@ def application(desk: Desk) -> Starlette:
 
     async def chat(request: Request) -> CompletionResponse:
         asked = chat_completion(await _fields(request, desk))
-        return CompletionResponse(desk, asked, "chat.completion", partial(_chat_choice, asked.one_call))
+        choices = [ChatChoice(reply.tools, one_call=asked.one_call) for reply in asked.replies]
+        return CompletionResponse(desk, asked, "chat.completion", choices)
 
     async def text(request: Request) -> CompletionResponse:
         asked = text_completion(await _fields(request, desk))
-        return CompletionResponse(desk, asked, "text_completion", partial(_text_choice, asked.echo))
+        choices = [TextChoice(str(reply.raw) if asked.echo else "") for reply in asked.replies]
+        return CompletionResponse(desk, asked, "text_completion", choices)
 
     async def status(request: Request) -> Response:
         return json_response(status_json(desk))
@@ -63,14 +63,6 @@ def application(desk: Desk) -> Starlette:
         middleware=[Middleware(Guard, settings=desk.settings)],
         exception_handlers={ApiError: _refused, HTTPException: _no_such_address, Exception: _broken},
     )
-
-
-def _chat_choice(one_call: bool, request: EngineRequest) -> Choice:
-    return ChatChoice(request.tools, one_call=one_call)
-
-
-def _text_choice(echo: bool, request: EngineRequest) -> Choice:
-    return TextChoice(str(request.raw) if echo else "")
 
 
 def model_json(info: ModelInfo) -> Json:
@@ -139,57 +131,52 @@ async def _fields(request: Request, desk: Desk) -> Fields:
 class CompletionResponse(Response):
     """Has the replies written and sends them. A caller that hangs up ends them."""
 
-    def __init__(self, desk: Desk, asked: Asked, kind: str, new_choice: Callable[[EngineRequest], Choice]) -> None:
+    def __init__(self, desk: Desk, asked: Asked, kind: str, choices: Sequence[Choice]) -> None:
         self._desk = desk
         self._asked = asked
         self._kind = kind
-        self._new_choice = new_choice
+        self._answer = Answer(kind, asked.model, choices, of_a_prompt=asked.choices, usage_in_stream=asked.usage)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async with self._desk.take(self._asked) as replies:
-            choices = [self._new_choice(request) for request in self._asked.replies]
-            asked = self._asked
-            answer = Answer(self._kind, asked.model, choices, of_a_prompt=asked.choices, usage_in_stream=asked.usage)
-            sending = self._stream(replies, answer, send) if self._asked.stream else self._whole(replies, answer)
-            work = asyncio.create_task(sending)
-            gone = asyncio.create_task(_hung_up(receive))
-            try:
-                await asyncio.wait({work, gone}, return_when=asyncio.FIRST_COMPLETED)
-                if work.done() and (response := work.result()) is not None:
-                    await response(scope, receive, send)
-            finally:
-                work.cancel()
-                gone.cancel()
+        replies = self._desk.take(self._asked)
+        work = asyncio.create_task(self._stream(replies, send) if self._asked.stream else self._whole(replies))
+        gone = asyncio.create_task(_hung_up(receive))
+        try:
+            await asyncio.wait({work, gone}, return_when=asyncio.FIRST_COMPLETED)
+            if work.done() and (response := work.result()) is not None:
+                await response(scope, receive, send)
+        finally:
+            work.cancel()
+            gone.cancel()
+            replies.stop()
 
-    async def _whole(self, replies: Replies, answer: Answer) -> Response:
+    async def _whole(self, replies: Replies) -> Response:
         async for index, event in replies:
             self._raise_failure(event)
-            answer.choices[index].hear(event)
-        return json_response(answer.whole())
+            self._answer.choices[index].hear(event)
+        return json_response(self._answer.whole())
 
-    async def _stream(self, replies: Replies, answer: Answer, send: Send) -> None:
+    async def _stream(self, replies: Replies, send: Send) -> None:
         """Nothing is sent before the first event: what is refused is refused with its status."""
         events = aiter(replies)
         first = await anext(events)
         self._raise_failure(first[1])
         headers = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"cache-control", b"no-cache")]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
-        async for piece in self._pieces(first, events, answer):
+        async for piece in self._pieces(first, events):
             await send({"type": "http.response.body", "body": b"data: " + piece + b"\n\n", "more_body": True})
         await send({"type": "http.response.body", "body": b"data: [DONE]\n\n", "more_body": False})
 
-    async def _pieces(
-        self, first: tuple[int, Event], events: AsyncIterator[tuple[int, Event]], answer: Answer
-    ) -> AsyncIterator[bytes]:
+    async def _pieces(self, first: tuple[int, Event], events: AsyncIterator[tuple[int, Event]]) -> AsyncIterator[bytes]:
         """The objects of a stream. An error in the middle of it is its last one."""
         try:
-            for piece in answer.pieces(*first):
+            for piece in self._answer.pieces(*first):
                 yield encoded(piece)
             async for index, event in events:
                 self._raise_failure(event)
-                for piece in answer.pieces(index, event):
+                for piece in self._answer.pieces(index, event):
                     yield encoded(piece)
-            for piece in answer.last_piece():
+            for piece in self._answer.last_piece():
                 yield encoded(piece)
         except ApiError as error:
             yield encoded(error.to_json())
