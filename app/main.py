@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from PySide6.QtCore import QCoreApplication, QLocale, QTranslator
+from PySide6.QtGui import QIcon
 from PySide6.QtWidgets import QApplication
 
 from app import crash, paths, theme, words
@@ -57,6 +58,7 @@ def application(argv: Sequence[str]) -> QApplication:
     qt = QApplication(list(argv))
     qt.setApplicationName("Foreword")
     qt.setApplicationDisplayName("Foreword")
+    qt.setWindowIcon(QIcon(str(paths.RESOURCES / "icon.svg")))
     words.install(lambda text: QCoreApplication.translate("Foreword", text))
     translator = QTranslator(qt)
     if translator.load(QLocale(), "foreword", "_", str(paths.RESOURCES / "translations")):

@@ -3,9 +3,9 @@
 from pathlib import Path
 
 import pytest
-from PySide6.QtGui import QColor, QImage
+from PySide6.QtGui import QColor, QIcon, QImage
 
-from app import theme
+from app import paths, theme
 from app.icons import icon
 
 NAMES = sorted(path.stem for path in (Path(__file__).parents[2] / "resources" / "icons").glob("*.svg"))
@@ -29,6 +29,11 @@ def test_another_theme_has_another_ink() -> None:
     theme.show(theme.Theme(dark=True))
     dark = icon("copy", "text2", 64).pixmap(64, 64).toImage()
     assert inks(light) != inks(dark) == {QColor(theme.current().hex("text2")).name().upper()}
+
+
+def test_the_window_has_the_icon_of_the_app() -> None:
+    drawn = QIcon(str(paths.RESOURCES / "icon.svg")).pixmap(64, 64).toImage()
+    assert {"#12695C", "#FFFFFF"} <= inks(drawn)
 
 
 def test_an_icon_nobody_drew_is_an_error() -> None:

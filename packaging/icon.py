@@ -1,0 +1,66 @@
+"""Draws what the .app shows of itself: its icon in every size a Mac asks for, and what lies behind it in the image.
+
+    python packaging/icon.py FOLDER
+
+writes FOLDER/foreword.icns from resources/icon.svg and FOLDER/background.png from packaging/background.svg, on a Mac or
+anywhere else.
+"""
+
+from __future__ import annotations
+
+import struct
+import sys
+from pathlib import Path
+
+from PySide6.QtCore import QBuffer, QIODevice, Qt
+from PySide6.QtGui import QGuiApplication, QImage, QPainter
+from PySide6.QtSvg import QSvgRenderer
+
+ROOT = Path(__file__).resolve().parents[1]
+
+SIZES = {
+    b"ic11": 32,  # 16 points on a Retina screen; a plain screen is served from the same drawing
+    b"ic12": 64,
+    b"ic07": 128,
+    b"ic13": 256,
+    b"ic08": 256,
+    b"ic14": 512,
+    b"ic09": 512,
+    b"ic10": 1024,
+}
+"""Names of an icon's drawings in an .icns, and how many pixels wide each is. All of them are PNGs."""
+
+
+def png(drawing: Path, width: int, height: int) -> bytes:
+    """The SVG `drawing` as a PNG of that many pixels. ValueError where it is no drawing."""
+    renderer = QSvgRenderer(str(drawing))
+    if not renderer.isValid():
+        raise ValueError(f"{drawing} is no drawing")
+    image = QImage(width, height, QImage.Format.Format_ARGB32_Premultiplied)
+    image.fill(Qt.GlobalColor.transparent)
+    painter = QPainter(image)
+    renderer.render(painter)
+    painter.end()
+    buffer = QBuffer()
+    buffer.open(QIODevice.OpenModeFlag.WriteOnly)
+    image.save(buffer, "PNG")
+    return bytes(buffer.data().data())
+
+
+def icns(drawing: Path) -> bytes:
+    """The SVG `drawing` as what an .icns holds: a name and a length before each PNG, and before all of them."""
+    pictures = [(name, png(drawing, size, size)) for name, size in SIZES.items()]
+    body = b"".join(struct.pack(">4sI", name, 8 + len(data)) + data for name, data in pictures)
+    return struct.pack(">4sI", b"icns", 8 + len(body)) + body
+
+
+def main() -> None:
+    folder = Path(sys.argv[1])
+    folder.mkdir(parents=True, exist_ok=True)
+    _ = QGuiApplication.instance() or QGuiApplication(["icon", "-platform", "offscreen"])
+    (folder / "foreword.icns").write_bytes(icns(ROOT / "resources" / "icon.svg"))
+    (folder / "background.png").write_bytes(png(ROOT / "packaging" / "background.svg", 350, 150))
+
+
+if __name__ == "__main__":
+    main()
