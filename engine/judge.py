@@ -54,46 +54,35 @@ class _Files:
     here: bool = True
 
 
-def judge(
-    named: str, hub: Hub | None = None, *, context: int = CONTEXT, device: Device | None = None, offered: bool = True
-) -> Judgement:
+def judge(named: str, hub: Hub | None = None, *, context: int = CONTEXT, device: Device | None = None) -> Judgement:
     """Judge "guide", a folder, or a repo id that is on this computer; else, with a hub, the repo of that id there.
 
-    `offered`: a head that is known for a model without one is looked at as well. Every fault of the model itself
-    becomes the judgement's `error`. Raises ModelError (model_missing, not_a_repo), and HubError where the hub cannot
-    be asked.
+    A head that is known for a model without one is looked at as well. Every fault of the model itself becomes the
+    judgement's `error`. Raises ModelError (model_missing, not_a_repo), and HubError where the hub cannot be asked.
     """
     try:
         folder = resolve(named)
     except ModelError:
         if hub is None:
             raise
-        return judge_repo(parse(named, hub.endpoint), hub, context=context, device=device, offered=offered)
-    return judge_folder(folder, hub, context=context, device=device, offered=offered)
+        return judge_repo(parse(named, hub.endpoint), hub, context=context, device=device)
+    return judge_folder(folder, hub, context=context, device=device)
 
 
 def judge_folder(
-    folder: Path,
-    hub: Hub | None = None,
-    *,
-    head: Path | None = None,
-    context: int = CONTEXT,
-    device: Device | None = None,
-    offered: bool = True,
+    folder: Path, hub: Hub | None = None, *, context: int = CONTEXT, device: Device | None = None
 ) -> Judgement:
-    """Judge a folder of this computer, with the head in `head` if one is named. As `judge`, but raises nothing."""
+    """Judge a folder of this computer. As `judge`, but raises nothing."""
     machine = device or devices.probe()
     try:
         size = outline.folder_size(folder)
     except OSError:
         size = 0
     files = _Files(display_name(folder), folder, size)
-    return _judged(files, machine, context, head, hub, offered)
+    return _judged(files, machine, context, hub)
 
 
-def judge_repo(
-    repo: RepoId, hub: Hub, *, context: int = CONTEXT, device: Device | None = None, offered: bool = True
-) -> Judgement:
+def judge_repo(repo: RepoId, hub: Hub, *, context: int = CONTEXT, device: Device | None = None) -> Judgement:
     """Judge a repo of the hub by its outline: its weights are not fetched. As `judge`."""
     machine, budget = device or devices.probe(), Budget()
     listing = hub.listing(repo.id, repo.revision, budget)
@@ -106,21 +95,19 @@ def judge_repo(
             outline.draw(hub, listing, folder, budget)
         except ModelError as error:
             return _refused(files, machine, error.report)
-        return _judged(files, machine, context, None, hub, offered)
+        return _judged(files, machine, context, hub)
 
 
 # ---------------------------------------------------------------- both alike
 
 
-def _judged(
-    files: _Files, machine: Device, context: int, head: Path | None, hub: Hub | None, offered: bool
-) -> Judgement:
+def _judged(files: _Files, machine: Device, context: int, hub: Hub | None) -> Judgement:
     try:
-        found = _capability(files, head)
+        found = _capability(files)
     except ModelError as error:
         return _refused(files, machine, error.report)
     sidecar: Sidecar | None = None
-    if offered and found.refusal is not None and found.refusal.code == RefusalCode.MISSING_HEAD_WEIGHTS:
+    if found.refusal is not None and found.refusal.code == RefusalCode.MISSING_HEAD_WEIGHTS:
         sidecar = catalog.head_for(files.repo or files.name)
         if sidecar is not None:
             sidecar, found = _with_sidecar(files, sidecar, found, hub)
@@ -149,7 +136,7 @@ def _too_large(found: Capability, machine: Device) -> ErrorReport | None:
     return None
 
 
-def _capability(files: _Files, head: Path | None) -> Capability:
+def _capability(files: _Files, head: Path | None = None) -> Capability:
     """What is remembered of a head's trial is known of what is here alone: an outline holds none of the bytes by which
     a model is told from another."""
     return capability_now(files.folder, head) if files.here else _unnamed(capability.inspect(files.folder, head))

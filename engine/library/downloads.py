@@ -12,8 +12,8 @@ import random
 import shutil
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
@@ -62,7 +62,8 @@ class _Job:
     listing: Listing | None = None
     left: deque[RemoteFile] = field(default_factory=deque)
     busy: int = 0
-    checking: int = 0
+    checking: set[int] = field(default_factory=set)
+    """The threads that hash what they have."""
     waits: dict[int, tuple[float, ErrorReport]] = field(default_factory=dict)
     """By thread: until when it waits, and for what."""
     error: ErrorReport | None = None
@@ -230,7 +231,7 @@ class Downloads:
             if job.waits and len(job.waits) >= job.busy:
                 until, error = min(job.waits.values(), key=lambda wait: wait[0])
                 state, retry_in, rate = "waiting", max(0.0, until - now), 0.0
-            elif job.checking and job.checking >= job.busy - len(job.waits):
+            elif job.checking and len(job.checking) >= job.busy - len(job.waits):
                 state = "checking"
             elif job.pace.stalled(now):
                 state, rate = "stalled", 0.0
@@ -385,51 +386,42 @@ class Downloads:
 
     def _bring(self, job: _Job, file: RemoteFile, stop: Stop) -> None:
         """One file, however often it takes."""
-        connection = job.connection
+        connection, me = job.connection, threading.get_ident()
         assert connection is not None
-        came = [0]
-        damaged = 0
+        came, damaged = False, 0
 
         def moved(count: int) -> None:
+            nonlocal came
             now = self._clock.now()
             with self._changed:
                 job.have[file.etag] = max(0, job.have.get(file.etag, 0) + count)
             if count > 0:
-                came[0] += count
+                came = True
                 job.pace.add(count, now)
 
-        @contextmanager
-        def checks() -> Iterator[Callable[[str], None]]:
-            is_checking = False
-
-            def phase(name: str) -> None:
-                nonlocal is_checking
-                with self._changed:
-                    job.checking += (name == "checking") - is_checking
-                is_checking = name == "checking"
-
-            try:
-                yield phase
-            finally:
-                phase("")
+        def phase(name: str) -> None:
+            with self._changed:
+                (job.checking.add if name == "checking" else job.checking.discard)(me)
 
         def once() -> None:
             nonlocal damaged
-            with checks() as phase:
-                try:
-                    fetch(
-                        *(connection, job.repo, job.commit, file, job.folder / "blobs", stop),
-                        moved=moved,
-                        phase=phase,
-                        room=self._room,
-                    )
-                except HubError as error:
-                    damaged += error.report.code == "damaged"
-                    error.passing = error.passing and damaged < DAMAGED
-                    raise
+            try:
+                fetch(
+                    *(connection, job.repo, job.commit, file, job.folder / "blobs", stop),
+                    moved=moved,
+                    phase=phase,
+                    room=self._room,
+                )
+            except HubError as error:
+                damaged += error.report.code == "damaged"
+                error.passing = error.passing and damaged < DAMAGED
+                raise
+            finally:
+                phase("")
 
         def progress() -> bool:
-            some, came[0] = came[0] > 0, 0
+            nonlocal came
+            some, came = came, False
             return some
 
         self._retry(job, stop, once, progress)

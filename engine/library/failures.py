@@ -63,7 +63,7 @@ def refused(answer: httpx.Response, repo: str, page: str, *, signed_in: bool) ->
         return HubError(
             "gated",
             f"{repo} is given only to people who agreed to its terms.",
-            next_step="Open its page, agree to them, then enter your hub token here.",
+            next_step="Open its page, agree to them, then enter your token in the Models window.",
             detail=detail,
             page=page,
         )
@@ -79,7 +79,7 @@ def refused(answer: httpx.Response, repo: str, page: str, *, signed_in: bool) ->
         return HubError(
             "token_refused",
             "The hub did not accept your token.",
-            next_step="Make a new token on the hub's settings page (“read” is enough) and enter it here.",
+            next_step="Make a new token on the hub's settings page (“read” is enough) and enter it in the Models window.",
             detail=detail,
         )
     if code == "RevisionNotFound":
@@ -92,7 +92,7 @@ def refused(answer: httpx.Response, repo: str, page: str, *, signed_in: bool) ->
         return HubError(
             "not_found",
             f"There is no model {repo} on the hub, or it is private.",
-            next_step="Check how it is spelled. If it is private, enter a token that may read it.",
+            next_step="Check how it is spelled. If it is private, enter a token that may read it in the Models window.",
             detail=detail,
         )
     if status in (402, 509) or "quota" in said.lower():

@@ -52,11 +52,6 @@ class Listing:
         found = [file for file in self.files if is_wanted(file.path)]
         return tuple(sorted(found, key=lambda file: (file.is_large, file.path)))
 
-    @property
-    def size(self) -> int:
-        """Bytes of what a download takes, contents that occur twice counted once."""
-        return sum({file.etag: file.size for file in self.wanted}.values())
-
 
 def is_wanted(path: str) -> bool:
     """Whether a download takes the file: heads in folders of their own too, whether an index names them or not."""

@@ -139,7 +139,7 @@ def plain(found: Judgement) -> Judgement:
 
 def test_a_repo_that_is_here_is_not_asked_of_the_hub(tmp_path: Path, served: ServedHub, hub: Hub) -> None:
     write_folder(tmp_path / "m")
-    assert judge(str(tmp_path / "m"), hub, device=M4, offered=False).error is None
+    assert judge(str(tmp_path / "m"), hub, device=M4).error is None
     assert not served.requests
 
 
