@@ -21,6 +21,7 @@ from engine.errors import EngineError
 from engine.memory import need_words
 from engine.parts import parts_of
 from engine.printed import report_json, table
+from engine.sizes import size_words
 from engine.terminal import Engine, Printer, ReportedError
 from engine.types import (
     MAX_DEPTH,
@@ -548,14 +549,6 @@ def count_words(number: int) -> str:
         if number >= unit:
             return f"{number / unit:.3g}{word}"
     return f"{number:,}"
-
-
-def size_words(number: int) -> str:
-    """Bytes in decimal units, as Finder counts them."""
-    for unit, word in ((1_000_000_000, "GB"), (1_000_000, "MB"), (1_000, "kB")):
-        if number >= unit:
-            return f"{number / unit:.3g} {word}"
-    return f"{number} bytes"
 
 
 def totals_line(totals: Snapshot) -> str:

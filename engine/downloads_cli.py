@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from engine.errors import EngineError, ModelError
 from engine.printed import failed, report_json, table
+from engine.sizes import size_words
 from engine.types import Download, ErrorReport, StoredModel
 
 if TYPE_CHECKING:
@@ -88,18 +89,16 @@ def _list(args: argparse.Namespace) -> int:
             shown |= {"newer": newer, "error": None if failure is None else report_json(failure)}
         print(json.dumps(shown, indent=2))
     else:
-        from engine.library.failures import size_in_words
-
         rows = [
             (
-                *(model.name, state_words(model), size_in_words(model.size), ORIGIN_WORDS[model.origin]),
+                *(model.name, state_words(model), size_words(model.size), ORIGIN_WORDS[model.origin]),
                 f"newer version: foreword models pull {model.repo}" if model.name in newer else "",
             )
             for model in models
         ]
         if rows:
             print(table(rows))
-        print(f"{size_in_words(used)} on this computer.")
+        print(f"{size_words(used)} on this computer.")
         if failure is not None:
             print(failure, file=sys.stderr)
     return 0 if failure is None else 1
@@ -176,11 +175,11 @@ def progress_words(seen: Download) -> str:
 
 def pace_words(seen: Download) -> str:
     """How fast it comes and how long it will take, or what it does instead."""
-    from engine.library.failures import seconds_in_words, size_in_words
+    from engine.library.failures import seconds_in_words
 
     if seen.state != "fetching" or seen.seconds_left is None:
         return progress_words(seen)
-    return f"{size_in_words(seen.rate)}/s, {seconds_in_words(seen.seconds_left)} left"
+    return f"{size_words(seen.rate)}/s, {seconds_in_words(seen.seconds_left)} left"
 
 
 def _verify(args: argparse.Namespace) -> int:
@@ -217,12 +216,11 @@ def _verify(args: argparse.Namespace) -> int:
 
 
 def _remove(args: argparse.Namespace) -> int:
-    from engine.library.failures import size_in_words
     from engine.library.keeping import remove
 
     try:
         model = named(args.model)
-        if not args.yes and not _agreed(f"Delete {model.name} ({size_in_words(model.size)}) from {model.folder}?"):
+        if not args.yes and not _agreed(f"Delete {model.name} ({size_words(model.size)}) from {model.folder}?"):
             print("Nothing was deleted.", file=sys.stderr)
             return 1
         freed = remove(model)
@@ -231,7 +229,7 @@ def _remove(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps({"model": model.name, "freed": freed}, indent=2))
     else:
-        print(f"{model.name} was deleted. {size_in_words(freed)} are free again.")
+        print(f"{model.name} was deleted. {size_words(freed)} are free again.")
     return 0
 
 

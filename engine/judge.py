@@ -20,9 +20,10 @@ from engine.library.failures import HubError
 from engine.library.hub import Budget, Hub
 from engine.library.local import display_name, resolve
 from engine.library.repo_id import RepoId, parse
-from engine.memory import fit_of, memory_available, memory_needed, refuse_too_large, size_words
+from engine.memory import fit_of, memory_available, memory_needed, refuse_too_large
 from engine.model import capability
 from engine.model.refusals import RefusalCode
+from engine.sizes import size_words
 from engine.types import (
     Capability,
     Decision,

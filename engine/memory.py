@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from engine.device import is_apple
 from engine.errors import ModelError
+from engine.sizes import size_words
 from engine.types import Capability, Device, Fit, MemoryNeed
 
 CHUNK = 512
@@ -134,10 +135,3 @@ def refuse_too_large(capability: Capability, device: Device) -> tuple[int, int]:
             detail=need_words(need),
         )
     return need.total, has
-
-
-def size_words(count: int) -> str:
-    """Bytes in decimal units, as Finder counts them: "3.4 GB", "67 MB", "0.5 MB"."""
-    if count >= 1e8:
-        return f"{count / 1e9:.1f} GB"
-    return f"{count / 1e6:.0f} MB" if count >= 1e7 else f"{count / 1e6:.1f} MB"

@@ -11,6 +11,7 @@ from typing import Any
 from engine import downloads_cli
 from engine.errors import EngineError
 from engine.printed import failed, report_json, table
+from engine.sizes import size_words
 from engine.types import Judgement, SearchOrder, SearchPage, Suggestion
 
 
@@ -144,7 +145,6 @@ def judgement_json(found: Judgement) -> dict[str, Any]:
 def judgement_table(found: Judgement) -> str:
     """The same for people: a few aligned lines, every part of the memory by itself."""
     from engine.judge import FIT_WORDS
-    from engine.memory import size_words
 
     capability, memory = found.capability, found.memory
     assert capability is not None
@@ -172,8 +172,6 @@ def suggestion_json(found: Suggestion) -> dict[str, Any]:
 
 
 def suggestion_words(found: Suggestion) -> str:
-    from engine.memory import size_words
-
     entry = found.entry
     lines = [f"{entry.name}: {entry.repo}", f"{size_words(entry.whole)} with its head. {found.why}"]
     if entry.head is not None:

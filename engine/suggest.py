@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from engine.chips import bandwidth_of, hardware_gate
 from engine.library import catalog
-from engine.memory import fit_of, memory_available, size_words
+from engine.memory import fit_of, memory_available
+from engine.sizes import size_words
 from engine.types import CatalogEntry, Device, Suggestion
 
 ROOM = 1.1

@@ -39,11 +39,12 @@ class Rule:
 # What each part of the engine may import of the rest of it. What is not named is above it or beside it.
 ENGINE = {
     "engine.types": (),
+    "engine.sizes": (),
     "engine.errors": ("engine.types",),
     "engine.tool_calls": (),
     "engine.parts": ("engine.tool_calls",),
     "engine.device": ("engine.types", "engine.errors"),
-    "engine.memory": ("engine.types", "engine.errors", "engine.device"),
+    "engine.memory": ("engine.types", "engine.sizes", "engine.errors", "engine.device"),
     "engine.telemetry": ("engine.types", "engine.errors"),
     "engine.sampling": ("engine.types", "engine.errors"),
     "engine.whole_file": (),
@@ -54,7 +55,7 @@ ENGINE = {
         *("engine.decode.cache", "engine.decode.rotating", "engine.decode.state", "engine.decode.grammar"),
     ),
     "engine.library": (
-        *("engine.types", "engine.errors", "engine.device", "engine.whole_file"),
+        *("engine.types", "engine.sizes", "engine.errors", "engine.device", "engine.whole_file"),
         *("engine.model.capability", "engine.model.head_files", "engine.model.tensor_files"),
     ),
     "engine.measure_plan": (),
@@ -78,11 +79,27 @@ ENGINE = {
         "engine.policy",
     ),
     "engine.judge": (
-        *("engine.types", "engine.errors", "engine.device", "engine.memory", "engine.evidence", "engine.inspection"),
+        *(
+            "engine.types",
+            "engine.sizes",
+            "engine.errors",
+            "engine.device",
+            "engine.memory",
+            "engine.evidence",
+            "engine.inspection",
+        ),
         *("engine.model.capability", "engine.model.refusals", "engine.library", "engine.policy"),
     ),
     "engine.suggest": (
-        *("engine.types", "engine.errors", "engine.device", "engine.memory", "engine.chips", "engine.library"),
+        *(
+            "engine.types",
+            "engine.sizes",
+            "engine.errors",
+            "engine.device",
+            "engine.memory",
+            "engine.chips",
+            "engine.library",
+        ),
     ),
     "engine.librarian": (
         *("engine.types", "engine.errors", "engine.device", "engine.memory", "engine.chips", "engine.library"),
@@ -113,9 +130,17 @@ ENGINE = {
     ),
     "engine.terminal": ("engine.types", "engine.errors", "engine.parts", "engine.worker"),
     "engine.printed": ("engine.types",),
-    "engine.downloads_cli": ("engine.types", "engine.errors", "engine.library", "engine.printed"),
+    "engine.downloads_cli": ("engine.types", "engine.sizes", "engine.errors", "engine.library", "engine.printed"),
     "engine.models_cli": (
-        *("engine.types", "engine.errors", "engine.device", "engine.memory", "engine.library", "engine.judge"),
+        *(
+            "engine.types",
+            "engine.sizes",
+            "engine.errors",
+            "engine.device",
+            "engine.memory",
+            "engine.library",
+            "engine.judge",
+        ),
         *("engine.suggest", "engine.downloads_cli", "engine.printed"),
     ),
     "engine.cli": ("engine",),

@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 import httpx
 
 from engine.errors import EngineError
+from engine.sizes import size_words
 
 LONGEST_WAIT = 3600.0
 """Seconds. A server that asks for more is taken at this."""
@@ -79,7 +80,7 @@ def refused(answer: httpx.Response, repo: str, page: str, *, signed_in: bool) ->
         return HubError(
             "token_refused",
             "The hub did not accept your token.",
-            next_step="Make a new token on the hub's settings page (“read” is enough) and enter it in the Models window.",
+            next_step="Make a new token on the hub's settings page (“read” is enough) and enter it in Models.",
             detail=detail,
         )
     if code == "RevisionNotFound":
@@ -190,7 +191,7 @@ def disk_full(folder: str, *, needed: int = 0, free: int = 0, detail: str = "") 
     """No room for what is still to come. `needed` and `free` in bytes, where they are known."""
     what = f"There is not enough room on the disk with {folder}."
     if needed:
-        what = f"The download needs {size_in_words(needed)} more on this disk, and {size_in_words(free)} are free."
+        what = f"The download needs {size_words(needed)} more on this disk, and {size_words(free)} are free."
     return HubError("disk_full", what, next_step="Make room, then resume.", detail=detail or folder)
 
 
@@ -235,16 +236,6 @@ def host_of(address: str) -> str:
         return urlsplit(address).hostname or ""
     except ValueError:
         return ""
-
-
-def size_in_words(size: float) -> str:
-    """Bytes as people read them, in powers of ten as the Finder has them: 4_700_000_000 -> "4.7 GB"."""
-    units = ["bytes", "KB", "MB", "GB", "TB"]
-    while size >= 999.5 and len(units) > 1:
-        size /= 1000
-        units.pop(0)
-    unit = units[0]
-    return f"{size:.0f} {unit}" if unit in ("bytes", "KB") or size >= 99.95 else f"{size:.1f} {unit}"
 
 
 def seconds_in_words(seconds: float) -> str:

@@ -19,6 +19,7 @@ from engine.errors import EngineError
 from engine.library import failures, token
 from engine.library.connection import Connection
 from engine.library.failures import HubError
+from engine.sizes import size_words
 from tests.hub import LOGIN_PAGE, Answer, Hub, RedirectLoop, Silence
 
 FILES = {"config.json": b"{}", "model.safetensors": b"weights"}
@@ -261,7 +262,14 @@ def test_without_a_keychain_there_is_no_token_and_none_is_kept(monkeypatch: pyte
 
 
 @pytest.mark.parametrize(
-    ("size", "words"), [(0, "0 bytes"), (999, "999 bytes"), (240_000_000, "240 MB"), (4_700_000_000, "4.7 GB")]
+    ("size", "words"),
+    [
+        (0, "0 bytes"),
+        (999, "999 bytes"),
+        (240_000_000, "240 MB"),
+        (4_700_000_000, "4.7 GB"),
+        (380_430_000_000, "380.4 GB"),
+    ],
 )
 def test_sizes_read_as_the_finder_shows_them(size: int, words: str) -> None:
-    assert failures.size_in_words(size) == words
+    assert size_words(size) == words
