@@ -361,6 +361,13 @@ class MtpChain(HistoryDrafter):
         return self._blocks[0].rows_read
 
     @property
+    def arrays(self) -> list[mx.array]:
+        """All that it holds: once these are evaluated, nothing of what they were made from is kept."""
+        waiting = [rows for block in self._blocks for rows in block.waiting]
+        read = [array for block in self._blocks for array in block.caches.arrays]
+        return [*read, *(array for rows in waiting for array in (rows.hidden, rows.tokens))]
+
+    @property
     def nbytes(self) -> int:
         return sum(block.caches.nbytes + block.waiting_nbytes for block in self._blocks)
 

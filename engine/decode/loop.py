@@ -170,7 +170,7 @@ class Row:
         self.outcome = Outcome()
         self.error: BaseException | None = None
         self.decoder: Decoder | None = None
-        """The sequence as it is when its prompt has been read, ready for its first round."""
+        """The sequence as it is when its prompt has been read, ready for its first round; None while a batch has it."""
         self.depths: Depth = task.depths or FixedDepth(task.depth)
         self.acceptance = Acceptance()
         self._conversation = conversation
@@ -180,7 +180,7 @@ class Row:
         self._on_prefill = on_prefill
         self._on_round = on_round
         self._cancelled = cancelled
-        self._started = time.perf_counter()
+        self._started = 0.0
         total = len(task.prompt)
         budget = task.context - total if task.max_tokens < 0 else min(task.max_tokens, task.context - total)
         self._rules = _Rules(task, budget, output, self.outcome)
@@ -349,17 +349,20 @@ class Row:
         self.error = error
 
     def lend(self) -> None:
-        """A batch has taken over what the conversation's caches held."""
+        """A batch has taken over what the conversation's caches held, as a copy."""
+        self.decoder = None
         self._conversation.caches = self._target.make_caches()
         self._conversation.drafter = None
 
     def take_back(self, decoder: Decoder) -> None:
         """`decoder` is what the batch held of this sequence alone."""
+        self.decoder = decoder
         if decoder.caches is not self._conversation.caches:
             self._conversation.caches = decoder.caches
             assert decoder.drafter is None or isinstance(decoder.drafter, MtpChain)
             self._conversation.drafter = decoder.drafter
-            mx.async_eval(decoder.caches.arrays)  # or the batch's own would stay alive for them
+            read = [] if decoder.drafter is None else decoder.drafter.arrays
+            mx.async_eval(decoder.caches.arrays, read)  # or the batch's own would stay alive for them
 
     def abandon(self) -> None:
         """Nothing that was computed counts: the conversation forgets everything."""

@@ -3,8 +3,10 @@ down with it."""
 
 from __future__ import annotations
 
+import gc
 import itertools
 import math
+import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +17,7 @@ import pytest
 
 from engine.decode import loop
 from engine.decode import schedule as scheduling
+from engine.decode.round import Decoder
 from engine.decode.schedule import Schedule
 from engine.model.load import LoadedModel, load
 from engine.types import RoundStats, Sampling
@@ -86,6 +89,51 @@ def test_a_chat_goes_on_after_its_stay_in_company_as_if_it_had_been_alone(model:
         if turn:
             assert all(one.row is not None and one.row.outcome.reused > 0 for one in alone)
         prompts = [[*p, *one.tokens, 301 + turn, 302] for p, one in zip(prompts, alone, strict=True)]
+
+
+def test_what_a_reply_came_with_is_given_up_once_the_batch_has_it(model: LoadedModel) -> None:
+    came_with: list[weakref.ref[Decoder]] = []
+    kept: list[bool] = []
+
+    def told(what: str, asked: Asked) -> None:
+        if what != "writes":
+            return
+        if asked.rounds[-1].batch == 1 and not came_with:
+            assert asked.row is not None
+            assert asked.row.decoder is not None
+            came_with.append(weakref.ref(asked.row.decoder))
+        elif asked.rounds[-1].batch > 1:
+            gc.collect()
+            kept.append(came_with[0]() is not None)
+
+    first = Asked(model, range(300, 330), length=40, told=told)
+    run(Schedule(everything_fits), [first], [], [], [Asked(model, range(300, 312), length=20)])
+    assert len(kept) > 3
+    assert not any(kept[1:])  # in its first round the batch is still made from what the two held
+
+
+def test_a_chat_that_has_left_a_batch_holds_nothing_of_the_others(model: LoadedModel) -> None:
+    def held() -> tuple[int, int]:
+        """Bytes that the last of eight conversations keeps alive, which left while others went on, and its own count of
+        them."""
+        gc.collect()
+        before = mx.get_active_memory()
+        company = [blank_conversation(model) for _ in range(8)]
+        run(
+            Schedule(everything_fits),
+            [
+                Asked(model, range(300, 420 + number), conversation=conversation, length=8 if number == 7 else 60)
+                for number, conversation in enumerate(company)
+            ],
+        )
+        del company[:-1]
+        gc.collect()
+        mx.synchronize()
+        return mx.get_active_memory() - before, company[0].nbytes
+
+    held()  # the first time, what is compiled stays too
+    alive, counted = held()
+    assert alive <= counted * 1.1
 
 
 def test_a_long_prompt_that_joins_midway_lets_the_others_write_between_its_chunks(
