@@ -84,10 +84,10 @@ def parity(model: LoadedModel, *, seed: int, replies: int, tokens: int) -> Found
     words = model.tokenizer.encode(TEXT * 4, add_special_tokens=False)
     together = [_asked(model, words, chance, number, tokens) for number in range(replies)]
     long = Asked(model, words[:LONG], depth=3, length=tokens, seed=seed, chunk=CHUNK)
-    for reply in together[:2]:  # it joins somebody, however long it takes to be read
+    for reply in together[:2]:  # they come first: it joins somebody, however long it takes to be read
         reply.length, reply.stop = 1500, lambda: long.over
     alone = [_asked(model, words, Random(seed + 1), number, tokens // 4) for number in range(4)]
-    arrivals = [[reply] if chance.random() < 0.7 else [] for reply in together]
+    arrivals = [[reply] if number < 2 or chance.random() < 0.7 else [] for number, reply in enumerate(together)]
     late = [reply for reply in together if not any(reply in group for group in arrivals)]
     arrivals.insert(replies // 2, [long])
     with short_slices():
@@ -97,9 +97,7 @@ def parity(model: LoadedModel, *, seed: int, replies: int, tokens: int) -> Found
     found = Found()
     for reply in (*together, long, *alone):
         _compare(reply, found)
-    lasting = [
-        reply for reply in together[:2] if reply.reason == "cancelled"
-    ]  # a loop ends a reply before it is stopped
+    lasting = any(reply.reason == "cancelled" for reply in together[:2])  # a loop ends a reply before it is stopped
     assert not lasting or max(stats.batch for stats in long.rounds) > 1, "the long prompt joins others"
     return found
 
