@@ -186,6 +186,8 @@ class Row:
         self._rules = _Rules(task, budget, output, self.outcome)
         self._reading: Generator[bool, None, mx.array] | None = None
         self._pause_at = math.inf
+        self._whole = True
+        """Whether the chunk that is being read is computed: else the caches would hold what is still to come."""
 
     @property
     def ended(self) -> bool:
@@ -237,6 +239,7 @@ class Row:
         self._read_from(task, self.outcome.reused, self._on_prefill)
 
     def _read_from(self, task: Task, known: int, on_prefill: Callable[[int, int, int], None]) -> None:
+        self._whole = True
         self._reading = _prefill(
             self._conversation, self._target, task, known, on_prefill, pause_at=lambda: self._pause_at
         )
@@ -261,18 +264,18 @@ class Row:
     def read(self, slice_ms: float = math.inf) -> bool:
         """Read one chunk of the prompt, or as much of its computing as fits into `slice_ms`, but no less than a layer;
         whether that was the last, or the reply has ended."""
+        if self._whole:
+            self.notice()
         if self.ended:
             return True
         assert self._reading is not None
         self._pause_at = time.perf_counter() + slice_ms / 1000
         try:
-            whole = next(self._reading)
+            self._whole = next(self._reading)
         except StopIteration as done:
             self._begin_writing(done.value)
             return True
-        if whole:  # else the caches would hold what is still to be computed
-            self.notice()
-        return self.ended
+        return False
 
     def _begin_writing(self, newest: mx.array) -> None:
         """`newest` `[1, 1]` is the first token of the reply, or of what is left of it."""

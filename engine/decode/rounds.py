@@ -53,8 +53,10 @@ class Rounds:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held by the caches of those that take part."""
-        return 0 if self._decoder is None else self._decoder.nbytes
+        """Bytes held by the caches of those that take part, but for those that a conversation holds itself."""
+        if self._decoder is None or (len(self._rows) == 1 and self._rows[0].decoder is self._decoder):
+            return 0
+        return self._decoder.nbytes
 
     def join(self, row: Row) -> None:
         """Let a reply whose prompt is read join with the next round."""

@@ -131,7 +131,7 @@ class Chooser:
     def each(self) -> Sequence[Chooser]:
         return [self.take([sequence]) for sequence in range(len(self.seeds))] if len(self.seeds) > 1 else [self]
 
-    @property
+    @cached_property
     def guessing(self) -> Chooser:
         return self if self.grammar is None else replace(self, grammar=None)
 
@@ -225,7 +225,7 @@ class Choosers:
             chosen.append(chooser.choose(rows, [places[sequence] for sequence in sequences], own))
         return mx.take(mx.concatenate(chosen), self._back, axis=0)
 
-    @property
+    @cached_property
     def guessing(self) -> Choosers:
         held = any(chooser.grammar is not None for chooser in self._each)
         return Choosers([chooser.guessing for chooser in self._each]) if held else self

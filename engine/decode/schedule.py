@@ -69,8 +69,8 @@ class Schedule:
         self._fits = fits
         self._depths = SharedDepth()
         self._waiting: list[Job] = []
-        self._reading: list[tuple[Job, Row]] = []
-        self._writing: list[tuple[Job, Row]] = []
+        self._reading: dict[Row, Job] = {}
+        self._writing: dict[Row, Job] = {}
         self._company = Rounds(self._depths)
         self._single: list[Rounds] = []
         """Rounds of those that cannot share any."""
@@ -95,15 +95,15 @@ class Schedule:
     @property
     def chats(self) -> set[str]:
         """The chats whose conversations are in use."""
-        return {job.chat for job, _ in self._active}
+        return {job.chat for job in self._active}
 
     def writes(self, chat: str) -> bool:
         """Whether a reply of this chat has read its prompt: its conversation's caches may then be in a batch."""
-        return any(job.chat == chat for job, _ in self._writing)
+        return any(job.chat == chat for job in self._writing.values())
 
     @property
-    def _active(self) -> list[tuple[Job, Row]]:
-        return [*self._reading, *self._writing]
+    def _active(self) -> list[Job]:
+        return [*self._reading.values(), *self._writing.values()]
 
     @property
     def nbytes(self) -> int:
@@ -139,7 +139,7 @@ class Schedule:
             self._begin(job)  # it ends at once, and says so
         full: WaitReason | None = None
         for job in sorted(self._waiting, key=self._urgency):
-            if (job.chat, job.version) in [(other.chat, other.version) for other, _ in self._active]:
+            if (job.chat, job.version) in [(other.chat, other.version) for other in self._active]:
                 job.wait("chat")  # its conversation is in use, and goes on where this one will have to begin
                 continue
             full = full or self._no_room_for(job)
@@ -151,7 +151,7 @@ class Schedule:
 
     def _no_room_for(self, job: Job) -> WaitReason | None:
         """What a reply has to wait for, and those behind it: it is not overtaken. One alone never waits."""
-        active = [other.tokens for other, _ in self._active]
+        active = [other.tokens for other in self._active]
         if len(active) >= MOST_ROWS:
             return "rows"
         return "memory" if active and not self._fits([*active, job.tokens]) else None
@@ -169,13 +169,16 @@ class Schedule:
         except Exception as error:
             job.ended(None, error)
             return
-        self._reading.append((job, row))
+        self._reading[row] = job
 
     # ------------------------------------------------------------ reading
 
     def _read(self) -> None:
-        """Go on with the prompt that is most urgent, or with the one that came first."""
-        job, row = min(self._reading, key=lambda reading: self._urgency(reading[0]))
+        """Go on with the prompt that is most urgent, or with the one that came first. One that was stopped goes before
+        all: it is over at once, or with the rest of a chunk."""
+        row, job = min(
+            self._reading.items(), key=lambda reading: (not reading[1].cancelled(), self._urgency(reading[1]))
+        )
         started = time.perf_counter()
         try:
             read = row.read(SLICE_MS if self._writing else math.inf)
@@ -187,8 +190,8 @@ class Schedule:
         self._hold_up(took)
         if not read:
             return
-        self._reading.remove((job, row))
-        self._writing.append((job, row))
+        del self._reading[row]
+        self._writing[row] = job
         if row.error is not None or row.decoder is None:
             row.close()
             self._close([row])
@@ -207,8 +210,7 @@ class Schedule:
     def _read_again(self, rows: Sequence[Row]) -> None:
         """Let those go on alone whose round has failed."""
         for row in rows:
-            job = next(job for job, other in self._writing if other is row)
-            self._writing.remove((job, row))
+            job = self._writing.pop(row)
             try:
                 row.read_again()
             except Exception as error:
@@ -216,11 +218,10 @@ class Schedule:
                 row.close()
                 job.ended(row, None)
             else:
-                self._reading.append((job, row))
+                self._reading[row] = job
 
     def _close(self, rows: Sequence[Row]) -> None:
         """Tell of those that have ended."""
         for row in rows:
-            job = next(job for job, other in self._writing if other is row)
-            self._writing.remove((job, row))
+            job = self._writing.pop(row)
             job.ended(row, None)

@@ -47,9 +47,7 @@ class Drafting(Protocol):
 class SharedDepth:
     """Depths for batches, learned from all rounds of a model that several replies took part in."""
 
-    def __init__(self, shape: Sequence[float] = ()) -> None:
-        """`shape[K]` is what a round of K drafts is expected to cost in plain steps, () where nobody knows."""
-        self._shape = tuple(shape)
+    def __init__(self) -> None:
         self._costs: dict[int, Costs] = {}
         self._warm: set[tuple[int, int]] = set()
         """Sizes of batch and depths that have had a round: kernels are compiled in the first, so it is no timing."""
@@ -124,7 +122,7 @@ class SharedDepth:
         self._warm.add(kind)
 
     def _costs_of(self, batch: int) -> Costs:
-        return self._costs.setdefault(_size(batch), Costs(self._shape))
+        return self._costs.setdefault(_size(batch), Costs(()))
 
 
 def _size(batch: int) -> int:

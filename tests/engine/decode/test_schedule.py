@@ -8,8 +8,6 @@ import itertools
 import math
 import weakref
 from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
 from types import SimpleNamespace
 
 import mlx.core as mx
@@ -20,7 +18,7 @@ from engine.decode import schedule as scheduling
 from engine.decode.round import Decoder
 from engine.decode.schedule import Schedule
 from engine.model.load import LoadedModel, load
-from engine.types import RoundStats, Sampling
+from engine.types import Sampling
 from engine.writing import blank_conversation
 from tests.checkpoints import build
 from tests.engine.decode.asked import Asked, everything_fits, run
@@ -114,15 +112,15 @@ def test_what_a_reply_came_with_is_given_up_once_the_batch_has_it(model: LoadedM
 
 def test_a_chat_that_has_left_a_batch_holds_nothing_of_the_others(model: LoadedModel) -> None:
     def held() -> tuple[int, int]:
-        """Bytes that the last of eight conversations keeps alive, which left while others went on, and its own count of
+        """Bytes that the last of five conversations keeps alive, which left while others went on, and its own count of
         them."""
         gc.collect()
         before = mx.get_active_memory()
-        company = [blank_conversation(model) for _ in range(8)]
+        company = [blank_conversation(model) for _ in range(5)]
         run(
             Schedule(everything_fits),
             [
-                Asked(model, range(300, 420 + number), conversation=conversation, length=8 if number == 7 else 60)
+                Asked(model, range(300, 420 + number), conversation=conversation, length=8 if number == 4 else 40)
                 for number, conversation in enumerate(company)
             ],
         )
@@ -289,6 +287,19 @@ def test_a_reply_that_waits_is_told_why_once_and_those_behind_it_wait_for_the_sa
     assert (first.reasons, next_one.reasons) == ([], ["rows"])
 
 
+def test_a_reply_that_is_stopped_before_it_is_read_waits_for_nobodys_prompt(model: LoadedModel) -> None:
+    happened: list[str] = []
+    long = Asked(
+        model, [300 + i % 50 for i in range(100)], chunk=16, told=lambda what, _: happened.append(f"long {what}")
+    )
+    stopped = Asked(model, [310, 301], told=lambda what, _: happened.append(f"stopped {what}"))
+    stopped.stop = lambda: happened.count("long reads") >= 3
+    run(Schedule(everything_fits), [long, stopped])
+    assert stopped.reason == "cancelled"
+    assert happened.index("stopped ends") < happened.index("long reads", happened.index("stopped ends"))
+    assert long.tokens == long.plainly()
+
+
 def test_a_reply_that_is_cancelled_while_it_waits_says_so(model: LoadedModel) -> None:
     first = Asked(model, [300, 301], length=20)
     waits = Asked(model, [310, 301], cancel_after=0)
@@ -297,80 +308,3 @@ def test_a_reply_that_is_cancelled_while_it_waits_says_so(model: LoadedModel) ->
     assert waits.error is None
     assert waits.reason == "cancelled"
     assert waits.tokens == []
-
-
-def test_depths_that_are_left_open_follow_what_each_reply_is_worth(tmp_path: Path) -> None:
-    """In one batch: drafts that are always right are made, and those that are never right are not."""
-    from engine.decode.estimates import Acceptance
-    from engine.decode.shared_depth import SharedDepth
-
-    @dataclass
-    class Drafting:
-        acceptance: Acceptance
-        fixed_depth: int | None = None
-        most: int = 3
-
-    def reply(accepted: int, fixed: int | None = None) -> Drafting:
-        acceptance = Acceptance()
-        for _ in range(60):
-            acceptance.add(RoundStats(3, min(accepted + 1, 3), accepted, accepted + 1, 1.0))
-        return Drafting(acceptance, fixed)
-
-    depths = SharedDepth()
-    assert depths.choose([reply(3), reply(3)], [9, 9]) == [0, 0], "nothing to compare with yet"
-    for _ in range(20):
-        for depth, ms in ((0, 10.0), (1, 11.0), (2, 12.0), (3, 13.0)):
-            depths.observe(4, depth, ms, pipelined=depth == 0)
-    replies = [reply(3), reply(0), reply(3), reply(0, fixed=2)]
-    assert depths.choose(replies, [9, 9, 1, 9]) == [3, 0, 1, 2]
-    costly = SharedDepth()
-    for _ in range(20):
-        for depth, ms in ((0, 10.0), (1, 30.0), (2, 50.0), (3, 70.0)):
-            costly.observe(2, depth, ms, pipelined=depth == 0)
-    assert costly.choose([reply(3), reply(1)], [9, 9]) == [0, 0]
-
-
-def test_a_batch_that_drafts_in_vain_finds_that_out_within_a_few_rounds() -> None:
-    """Sixteen replies on a machine where every row costs the same: the guess made before says that drafts pay."""
-    from engine.decode.estimates import Acceptance
-    from engine.decode.shared_depth import SharedDepth
-
-    @dataclass
-    class Drafting:
-        acceptance: Acceptance
-        fixed_depth: int | None = None
-        most: int = 3
-
-    depths, replies = SharedDepth(), [Drafting(Acceptance()) for _ in range(16)]
-    chosen: list[int] = []
-    for number in range(40):
-        depth = max(depths.choose(replies, [9] * 16))
-        chosen.append(depth)
-        depths.observe(16, depth, 10.0 + 10.0 * depth, pipelined=number > 0)
-        for one in replies:
-            one.acceptance.add(RoundStats(depth, depth, depth, depth + 1, 1.0))
-    assert chosen[0] == 0
-    assert sum(depth > 0 for depth in chosen) <= 14, "tries included, which grow rare"
-    assert chosen.count(3) <= 4
-
-
-def test_one_disturbed_round_does_not_keep_a_batch_from_drafting() -> None:
-    from engine.decode.estimates import Acceptance
-    from engine.decode.shared_depth import SharedDepth
-
-    @dataclass
-    class Drafting:
-        acceptance: Acceptance
-        fixed_depth: int | None = None
-        most: int = 3
-
-    depths, replies = SharedDepth(), [Drafting(Acceptance()) for _ in range(4)]
-    chosen: list[int] = []
-    for number in range(60):
-        depth = max(depths.choose(replies, [9] * 4))
-        chosen.append(depth)
-        disturbed = 80.0 if depth and chosen.count(depth) <= 2 else 0.0
-        depths.observe(4, depth, 10.0 + 2.0 * depth + disturbed, pipelined=number > 0)
-        for one in replies:
-            one.acceptance.add(RoundStats(depth, depth, depth, depth + 1, 1.0))
-    assert chosen[-20:].count(3) >= 13

@@ -99,3 +99,54 @@ def test_where_rows_cost_what_they_yield_a_mixed_batch_is_as_good_as_plain() -> 
     plain = forced_speed(MANY, good, [0] * 16)
     assert forced_speed(MANY, good, good) < plain
     assert open_speed(MANY, good) > 0.97 * plain
+
+
+def test_depths_that_are_left_open_follow_what_each_reply_is_worth() -> None:
+    """In one batch: drafts that are always right are made, and those that are never right are not."""
+
+    def reply(accepted: int, fixed: int | None = None) -> Reply:
+        one = Reply(accepted, fixed)
+        for _ in range(60):
+            one.acceptance.add(RoundStats(3, min(accepted + 1, 3), accepted, accepted + 1, 1.0))
+        return one
+
+    depths = SharedDepth()
+    assert depths.choose([reply(3), reply(3)], [9, 9]) == [0, 0], "nothing to compare with yet"
+    for _ in range(20):
+        for depth, ms in ((0, 10.0), (1, 11.0), (2, 12.0), (3, 13.0)):
+            depths.observe(4, depth, ms, pipelined=depth == 0)
+    replies = [reply(3), reply(0), reply(3), reply(0, fixed=2)]
+    assert depths.choose(replies, [9, 9, 1, 9]) == [3, 0, 1, 2]
+    costly = SharedDepth()
+    for _ in range(20):
+        for depth, ms in ((0, 10.0), (1, 30.0), (2, 50.0), (3, 70.0)):
+            costly.observe(2, depth, ms, pipelined=depth == 0)
+    assert costly.choose([reply(3), reply(1)], [9, 9]) == [0, 0]
+
+
+def test_a_batch_that_drafts_in_vain_finds_that_out_within_a_few_rounds() -> None:
+    """Sixteen replies on a machine where every row costs the same: the guess made before says that drafts pay."""
+    depths, replies = SharedDepth(), [Reply(3) for _ in range(16)]
+    chosen: list[int] = []
+    for number in range(40):
+        depth = max(depths.choose(replies, [9] * 16))
+        chosen.append(depth)
+        depths.observe(16, depth, 10.0 + 10.0 * depth, pipelined=number > 0)
+        for one in replies:
+            one.acceptance.add(RoundStats(depth, depth, depth, depth + 1, 1.0))
+    assert chosen[0] == 0
+    assert sum(depth > 0 for depth in chosen) <= 14, "tries included, which grow rare"
+    assert chosen.count(3) <= 4
+
+
+def test_one_disturbed_round_does_not_keep_a_batch_from_drafting() -> None:
+    depths, replies = SharedDepth(), [Reply(3) for _ in range(4)]
+    chosen: list[int] = []
+    for number in range(60):
+        depth = max(depths.choose(replies, [9] * 4))
+        chosen.append(depth)
+        disturbed = 80.0 if depth and chosen.count(depth) <= 2 else 0.0
+        depths.observe(4, depth, 10.0 + 2.0 * depth + disturbed, pipelined=number > 0)
+        for one in replies:
+            one.acceptance.add(RoundStats(depth, depth, depth, depth + 1, 1.0))
+    assert chosen[-20:].count(3) >= 13
