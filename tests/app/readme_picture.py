@@ -31,7 +31,7 @@ def main(file: Path) -> None:
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     qt = application(["picture"])
     bridge = Bridge(make_worker)
-    window = build(Settings(last_model="guide", inspector=True, theme="light"), bridge, Store(paths.chats_file()))
+    window = build(Settings(last_model="guide", inspector=True, appearance="light"), bridge, Store(paths.chats_file()))
     window.resize(1280, 840)
     bridge.ready.connect(gc.freeze)
     left = list(QUESTIONS)
