@@ -89,9 +89,10 @@ class CodeText(PageText, QTextEdit):
         self.viewport().update()
 
     def paintEvent(self, event: QPaintEvent) -> None:
-        painter = QPainter(self.viewport())
-        paint_tint(self, painter, self._tinted, event.rect())
-        painter.end()
+        if self._tinted:
+            painter = QPainter(self.viewport())
+            paint_tint(self, painter, self._tinted, event.rect())
+            painter.end()
         super().paintEvent(event)
 
     def selected_markdown(self) -> str:

@@ -16,7 +16,6 @@ from PySide6.QtGui import (
     QTextBlock,
     QTextBlockFormat,
     QTextCursor,
-    QTextLine,
 )
 from PySide6.QtWidgets import QSizePolicy, QTextBrowser, QWidget
 
@@ -30,7 +29,7 @@ from app.render.inline import CODE_PADDING, INLINE_CODE, LINE_BREAK
 from app.render.links import may_open
 from app.render.page_text import PageText
 from app.render.tables import BELOW_TABLE
-from app.render.tint import in_document, paint_tint, shown_spans
+from app.render.tint import edges, in_document, paint_tint, shown_spans
 from app.render.typeset import (
     PREFORMATTED,
     PREFORMATTED_PADDING,
@@ -105,7 +104,6 @@ class ProseView(PageText, QTextBrowser):
                 cursor = QTextCursor(self.document())
                 cursor.setPosition(self._places[number].position)
                 cursor.setPosition(self._places[number + 1].position, QTextCursor.MoveMode.KeepAnchor)
-                shown = cursor.selectedText()
                 shown = cursor.selectedText()
                 self._tinted += in_document(shown, shown_spans(source, shown, here), cursor)
 
@@ -330,25 +328,11 @@ def _code_runs(block: QTextBlock) -> Iterator[tuple[int, int]]:
 
 
 def _runs(block: QTextBlock, origin: QPointF, start: int, end: int) -> Iterator[QRectF]:
-    """The rectangles, one a line, behind the characters from `start` to `end`."""
-    layout = block.layout()
-    for number in range(layout.lineCount()):
-        line = layout.lineAt(number)
-        first, last = max(start, line.textStart()), min(end, line.textStart() + line.textLength())
-        if first >= last:
-            continue
-        if block.textDirection() == Qt.LayoutDirection.RightToLeft:
-            # Where directions mix, a position between two characters has two places: ask for the glyphs.
-            edges = [glyphs.boundingRect() for glyphs in line.glyphRuns(first, last - first)]
-            left = min((edge.left() for edge in edges), default=0) - CODE_PADDING / 2
-            right = max((edge.right() for edge in edges), default=0) + CODE_PADDING / 2
-        else:
-            left, right = _x(line, first) - CODE_PADDING, _x(line, last)
+    """The rectangles, one a line, behind the code from `start` to `end`."""
+    # The room around it is letter spacing. A position has what lies before it counted in, the boxes of glyphs have not.
+    mixed = block.textDirection() == Qt.LayoutDirection.RightToLeft
+    before, behind = (CODE_PADDING / 2, CODE_PADDING / 2) if mixed else (CODE_PADDING, 0)
+    for line, left, right in edges(block, start, end):
+        left, right = max(left - before, -origin.x()), right + behind
         high = min(line.height() + 2, block.blockFormat().lineHeight() - 2)
-        left = max(left, -origin.x())
         yield QRectF(origin.x() + left, origin.y() + line.y() + (line.height() - high) / 2, right - left, high)
-
-
-def _x(line: QTextLine, position: int) -> float:
-    x: Any = line.cursorToX(position)
-    return float(x[0] if isinstance(x, tuple) else x)

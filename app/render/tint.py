@@ -57,6 +57,8 @@ def in_document(text: str, spans: Iterable[Span], cursor: QTextCursor) -> list[S
 
 def paint_tint(editor: QTextEdit, painter: QPainter, spans: Sequence[Span], clip: QRect) -> None:
     """Tint the characters of a text from one place to another, where `clip` shows them."""
+    if not spans:
+        return
     colour = theme.current().colour("aid")
     for block, origin in _blocks(editor, clip):
         first, last = block.position(), block.position() + block.length() - 1
@@ -83,7 +85,17 @@ def _blocks(editor: QTextEdit, clip: QRect) -> Iterator[tuple[QTextBlock, QPoint
 
 def _rects(block: QTextBlock, origin: QPointF, start: int, end: int) -> Iterator[QRectF]:
     """The rectangles, one a line, behind the characters from `start` to `end` of a block."""
-    layout, height = block.layout(), block.blockFormat().lineHeight() or 20
+    height = block.blockFormat().lineHeight() or 20
+    for line, left, right in edges(block, start, end):
+        high = min(line.height(), height) - 2
+        top = origin.y() + line.y() + (line.height() - high) / 2
+        yield QRectF(origin.x() + left, top, right - left, high)
+
+
+def edges(block: QTextBlock, start: int, end: int) -> Iterator[tuple[QTextLine, float, float]]:
+    """Each line that has some of the characters from `start` to `end` of a block, and where these begin and end in it:
+    pixels from the left edge of the block."""
+    layout = block.layout()
     for number in range(layout.lineCount()):
         line = layout.lineAt(number)
         first, last = max(start, line.textStart()), min(end, line.textStart() + line.textLength())
@@ -91,13 +103,10 @@ def _rects(block: QTextBlock, origin: QPointF, start: int, end: int) -> Iterator
             continue
         if block.textDirection() == Qt.LayoutDirection.RightToLeft:
             # Where directions mix, a position between two characters has two places: ask for the glyphs.
-            edges = [glyphs.boundingRect() for glyphs in line.glyphRuns(first, last - first)]
-            left, right = min((e.left() for e in edges), default=0), max((e.right() for e in edges), default=0)
+            boxes = [glyphs.boundingRect() for glyphs in line.glyphRuns(first, last - first)]
+            yield line, min((box.left() for box in boxes), default=0), max((box.right() for box in boxes), default=0)
         else:
-            left, right = _x(line, first), _x(line, last)
-        high = min(line.height(), height) - 2
-        top = origin.y() + line.y() + (line.height() - high) / 2
-        yield QRectF(origin.x() + left, top, right - left, high)
+            yield line, _x(line, first), _x(line, last)
 
 
 def _x(line: QTextLine, position: int) -> float:
