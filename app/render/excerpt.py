@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from PySide6.QtGui import QFont, QTextBlock, QTextBlockFormat, QTextCharFormat, QTextDocument
 
-from app.render.inline import END_ISOLATE, INLINE_CODE, ISOLATE, LINE_BREAK
+from app.render.inline import INLINE_CODE, LINE_BREAK, NOT_COPIED
 from app.render.maths import SOURCE
 from app.render.typeset import PREFORMATTED, QUOTE, RULE
 
@@ -72,8 +72,7 @@ class _Marks:
         if self.source:
             return self.source
         if self.code:
-            code = text.replace(ISOLATE, "").replace(END_ISOLATE, "")
-            return f"`{code}`"
+            return f"`{text.translate(NOT_COPIED)}`"
         before, words, after = _parted(text)
         if not words:
             return text

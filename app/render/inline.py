@@ -18,6 +18,7 @@ INLINE_CODE = QTextFormat.Property.UserProperty + 1
 """Character property: inline code. A document has no rounded backgrounds, so the view paints them."""
 ISOLATE, END_ISOLATE = "\u2066", "\u2069"
 """Around code in words from right to left. They take no room, and no copy has them."""
+NOT_COPIED = str.maketrans("", "", ISOLATE + END_ISOLATE)
 _RIGHT_TO_LEFT = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufeff]")
 CODE_PADDING = 4
 """Pixels on both sides of inline code, made of letter spacing: a character more would be in every copy."""

@@ -18,6 +18,7 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QFrame, QMenu
 
 from app import theme
+from app.render.inline import NOT_COPIED
 from app.render.maths import OBJECT, with_sources
 from app.render.selection import PageSelection
 from app.words import tr
@@ -28,8 +29,6 @@ else:
     _Editor = object
 
 _PAGE_KEYS = (Qt.Key.Key_PageUp, Qt.Key.Key_PageDown, Qt.Key.Key_Home, Qt.Key.Key_End, Qt.Key.Key_Up, Qt.Key.Key_Down)
-
-_NOT_COPIED = {ord("\u2066"): None, ord("\u2069"): None}  # set around code by `inline`
 
 BETWEEN_WORDS = QTextOption.WrapMode.WrapAtWordBoundaryOrAnywhere
 LONGEST_WORD = 2000
@@ -147,7 +146,7 @@ class PageText(_Editor):
     def selected_text(self) -> str:
         """What is selected, formulas as their source."""
         cursor = self.textCursor()
-        text = cursor.selection().toPlainText().translate(_NOT_COPIED)
+        text = cursor.selection().toPlainText().translate(NOT_COPIED)
         return with_sources(text, self.document(), cursor.selectionStart()) if OBJECT in text else text
 
     def wheelEvent(self, event: QWheelEvent) -> None:
