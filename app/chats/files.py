@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -48,12 +49,12 @@ class FileRefused(Exception):  # noqa: N818  # nothing went wrong here: the file
 
 @dataclass(frozen=True)
 class TextFile:
-    """A file's name, without its folder, and what stands in it."""
+    """A file's name, without its folder, and what stands in it. What is made of a large text is made once."""
 
     name: str
     text: str
 
-    @property
+    @cached_property
     def bytes(self) -> int:
         """Its size in UTF-8."""
         return len(self.text.encode(errors="replace"))
@@ -64,12 +65,17 @@ class TextFile:
         ending = PurePath(self.name).suffix.removeprefix(".").lower()
         return LANGUAGES.get(ending, ending if ending.isalnum() else "")
 
-    @property
+    @cached_property
     def block(self) -> str:
         """It as the model reads it: its name, and its text in a fence that nothing in it can close."""
-        fence = "`" * max(3, *(len(run) + 1 for run in re.findall("`+", self.text)), 3)
+        fence = fence_for(self.text)
         end = "" if self.text.endswith("\n") or not self.text else "\n"
         return f"{self.name}:\n{fence}{self.language}\n{self.text}{end}{fence}"
+
+
+def fence_for(text: str) -> str:
+    """A fence for `text` that nothing in it can close."""
+    return "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
 
 
 def read_file(path: Path) -> TextFile:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from math import ceil
 
@@ -30,6 +29,7 @@ from PySide6.QtWidgets import (
 
 from app import theme
 from app.chats.drafted import Span, within
+from app.chats.files import fence_for
 from app.render.buttons import CopyButton, QuietButton
 from app.render.highlight import Highlighter
 from app.render.page_text import BETWEEN_WORDS, PageText
@@ -98,7 +98,7 @@ class CodeText(PageText, QTextEdit):
     def selected_markdown(self) -> str:
         """The lines that are selected as a fenced block."""
         code = self.selected_text()
-        fence = "`" * max(3, *(len(run) + 1 for run in re.findall("`+", code) or [""]))
+        fence = fence_for(code)
         return f"{fence}{self.language}\n{code}\n{fence}"
 
     def set_wrapped(self, wrapped: bool) -> None:

@@ -2,6 +2,7 @@
 
 import os
 import sqlite3
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -78,6 +79,14 @@ def test_the_model_reads_the_files_before_the_question() -> None:
 
 def test_no_text_ends_the_fence_around_it() -> None:
     assert TextFile("a.md", "```\ninner\n````").block == "a.md:\n`````markdown\n```\ninner\n````\n`````"
+
+
+def test_what_is_made_of_a_file_is_made_once_and_no_part_of_it() -> None:
+    file = TextFile("a.py", "x = 1\n")
+    assert file.block is file.block
+    assert file.bytes == 6
+    untouched = TextFile("a.py", "x = 1\n")
+    assert (file, hash(file), asdict(file)) == (untouched, hash(untouched), {"name": "a.py", "text": "x = 1\n"})
 
 
 def test_files_alone_are_a_message_and_name_the_chat() -> None:
