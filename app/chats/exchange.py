@@ -61,16 +61,16 @@ def export_markdown(chats: Iterable[Chat], path: Path) -> None:
 
 def markdown(chat: Chat) -> str:
     """The path that is shown of a chat, as Markdown."""
-    parts = [f"# {clean(chat.title)}", f"*{datetime.fromtimestamp(chat.created):%Y-%m-%d}*"]
+    parts = [f"# {chat.title}", f"*{datetime.fromtimestamp(chat.created):%Y-%m-%d}*"]
     if chat.instructions.strip():
-        parts += ["## Instructions", clean(chat.instructions.strip())]
+        parts += ["## Instructions", chat.instructions.strip()]
     for turn in chat.turns:
         if not turn.implied:
-            parts += ["## You", clean(with_files(turn.question, turn.files))]
+            parts += ["## You", with_files(turn.question, turn.files)]
         answer = turn.shown
         if answer is None or not answer.text:
             continue
-        text = clean(visible(answer.text, answer.opened_thinking)).strip()
+        text = visible(answer.text, answer.opened_thinking).strip()
         broken = {"stopped": "*Stopped.*", "interrupted": "*Interrupted.*", "failed": "*Failed.*"}
         name = PurePath(answer.model).name
         parts += [f"## {'Guide' if name == GUIDE else name or 'Reply'}", text, broken.get(answer.outcome, "")]
@@ -81,12 +81,12 @@ def _written(chat: Chat) -> dict[str, Any]:
     found = records(chat)
     numbers = {record.id: number for number, record in enumerate(found, start=1)}
     return {
-        "title": clean(chat.title),
+        "title": chat.title,
         "named": chat.named,
         "pinned": chat.pinned,
         "created": chat.created,
         "used": chat.used,
-        "draft": clean(chat.draft),
+        "draft": chat.draft,
         **({"draft_files": files_data(chat.draft_files)} if chat.draft_files else {}),
         **({"queued": drafts_data(chat.queued)} if chat.queued else {}),
         "settings": settings_of(chat),
@@ -111,7 +111,7 @@ def _write(path: Path, text: str) -> None:
     """Write a file that is either the old one or the new one."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.new")
     try:
-        temporary.write_text(text, encoding="utf-8")
+        temporary.write_text(clean(text), encoding="utf-8")
         os.replace(temporary, path)
     except OSError:
         temporary.unlink(missing_ok=True)

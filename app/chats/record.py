@@ -60,9 +60,7 @@ def records(chat: Chat) -> list[Record]:
 
 def record_of_turn(turn: Turn) -> Record:
     details = {"files": files_data(turn.files)} if turn.files else {}
-    return Record(
-        *(turn.id, _stored_parent(turn), "user", clean(turn.question), turn.chosen, turn.created), details=details
-    )
+    return Record(*(turn.id, _stored_parent(turn), "user", turn.question, turn.chosen, turn.created), details=details)
 
 
 def record_of_answer(answer: Answer) -> Record:
@@ -70,7 +68,7 @@ def record_of_answer(answer: Answer) -> Record:
         id=answer.id,
         parent=_stored_parent(answer),
         role="assistant",
-        text=clean(answer.text),
+        text=answer.text,
         chosen=answer.chosen,
         created=answer.created,
         outcome=answer.outcome,
@@ -196,7 +194,7 @@ def answer_of(record: Record) -> Answer:
 def settings_of(chat: Chat) -> dict[str, Any]:
     """What the reader set for this chat, as JSON-ready data."""
     known = {
-        "instructions": clean(chat.instructions),
+        "instructions": chat.instructions,
         "sampling": {name: value for name, value in asdict(chat.sampling).items() if value is not None},
         "seed": chat.seed,
         "max_tokens": chat.max_tokens,
@@ -216,7 +214,7 @@ def take_settings(chat: Chat, data: Mapping[str, Any]) -> None:
 
 def drafts_data(drafts: Iterable[Draft]) -> list[dict[str, Any]]:
     """Messages that wait, as JSON-ready data."""
-    return [{"text": clean(draft.text), "files": files_data(draft.files)} for draft in drafts]
+    return [{"text": draft.text, "files": files_data(draft.files)} for draft in drafts]
 
 
 def drafts_of(data: Any) -> list[Draft]:
@@ -228,22 +226,18 @@ def drafts_of(data: Any) -> list[Draft]:
 # ---------------------------------------------------------------- plain values, tolerantly
 
 
+def json_in(text: object) -> Any:
+    """What the JSON in `text` says; None where there is none."""
+    try:
+        return json.loads(text) if isinstance(text, str) else None
+    except (ValueError, RecursionError):
+        return None
+
+
 def parsed(text: object) -> dict[str, Any]:
     """The JSON object in `text`; an empty one where there is none."""
-    try:
-        data = json.loads(text) if isinstance(text, str) else None
-    except (ValueError, RecursionError):
-        return {}
+    data = json_in(text)
     return data if isinstance(data, dict) else {}
-
-
-def listed(text: object) -> list[Any]:
-    """The JSON list in `text`; an empty one where there is none."""
-    try:
-        data = json.loads(text) if isinstance(text, str) else None
-    except (ValueError, RecursionError):
-        return []
-    return data if isinstance(data, list) else []
 
 
 def moment(data: object) -> float:

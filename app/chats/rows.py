@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from app.chats.chat import NEW_TITLE, Chat
+from app.chats.chat import NEW_TITLE, Chat, Draft
 from app.chats.database import Row, index
-from app.chats.files import files_of
+from app.chats.files import TextFile, files_data, files_of
 from app.chats.record import (
     Record,
     clean,
+    drafts_data,
     drafts_of,
-    listed,
+    json_in,
     moment,
     packed,
     parsed,
@@ -52,8 +54,8 @@ def chat_of(row: Row) -> Chat:
         created=moment(row["created"]),
         used=moment(row["used"]),
         draft=rebuilt(str, row["draft"]),
-        draft_files=files_of(listed(row["draft_files"])),
-        queued=drafts_of(listed(row["queued"])),
+        draft_files=files_of(json_in(row["draft_files"])),
+        queued=drafts_of(json_in(row["queued"])),
         loaded=not row["has_messages"],
     )
     if settings := parsed(row["settings"]):
@@ -64,12 +66,12 @@ def chat_of(row: Row) -> Chat:
 def values_of(chat: Chat) -> dict[str, Any]:
     return {
         "id": chat.id,
-        "title": clean(chat.title),
+        "title": chat.title,
         "named": chat.named,
         "pinned": chat.pinned,
         "created": chat.created,
         "used": chat.used,
-        "settings": json.dumps(settings_of(chat), ensure_ascii=False),
+        "settings": _json(settings_of(chat)),
     }
 
 
@@ -98,7 +100,8 @@ def records_in(db: sqlite3.Connection, chat: str) -> list[Record]:
 
 
 def put(db: sqlite3.Connection, table: str, values: dict[str, Any]) -> None:
-    """Insert a row, or renew the columns of the one that is there."""
+    """Insert a row, or renew the columns of the one that is there. Of text what UTF-8 can hold, wherever it stands."""
+    values = {name: clean(value) if isinstance(value, str) else value for name, value in values.items()}
     columns = ", ".join(values)
     marks = ", ".join(f":{name}" for name in values)
     key, *rest = values
@@ -118,20 +121,20 @@ def put_message(db: sqlite3.Connection, chat: str, record: Record) -> None:
         "created": record.created,
         "outcome": record.outcome,
         "tokens": packed(record.tokens),
-        "details": json.dumps(record.details, ensure_ascii=False),
+        "details": _json(record.details),
     }
     put(db, "messages", values)
     db.execute("DELETE FROM pieces WHERE message = ?", (record.id,))
-    opened = bool(record.details.get("opened_thinking"))
-    index(db, record.id, record.text if record.role == "user" else visible(record.text, opened))
+    text, opened = clean(record.text), bool(record.details.get("opened_thinking"))
+    index(db, record.id, text if record.role == "user" else visible(text, opened))
 
 
-def put_piece(db: sqlite3.Connection, message: int, text: str, tokens: bytes) -> None:
+def put_piece(db: sqlite3.Connection, message: int, text: str, tokens: Iterable[int]) -> None:
     """Append to a message that is being written."""
     db.execute(
         """INSERT INTO pieces (message, number, text, tokens)
         VALUES (?, (SELECT coalesce(max(number) + 1, 0) FROM pieces WHERE message = ?), ?, ?)""",
-        (message, message, text, tokens),
+        (message, message, clean(text), packed(tokens)),
     )
 
 
@@ -141,9 +144,13 @@ def put_chat(db: sqlite3.Connection, values: dict[str, Any], draft: str) -> None
     put(db, "drafts", {"chat": values["id"], "text": draft})
 
 
-def put_waiting(db: sqlite3.Connection, chat: str, files: str, queued: str) -> None:
-    """Write down what waits to be sent in a chat beside the text of its draft, both as JSON."""
-    put(db, "drafts", {"chat": chat, "files": files, "queued": queued})
+def put_waiting(db: sqlite3.Connection, chat: str, files: Iterable[TextFile], queued: Iterable[Draft]) -> None:
+    """Write down what waits to be sent in a chat beside the text of its draft."""
+    put(db, "drafts", {"chat": chat, "files": _json(files_data(files)), "queued": _json(drafts_data(queued))})
+
+
+def _json(data: object) -> str:
+    return json.dumps(data, ensure_ascii=False)
 
 
 def hits_in(db: sqlite3.Connection, asked: str) -> list[Hit]:

@@ -9,7 +9,6 @@ Where the disk refuses, nothing is dropped: what waits is tried again until it c
 
 from __future__ import annotations
 
-import json
 import logging
 import sqlite3
 import threading
@@ -22,8 +21,7 @@ from typing import Any
 
 from app.chats.chat import Answer, Chat, Removal, Turn, in_order
 from app.chats.database import Transaction, is_damage, open_database, purge, why
-from app.chats.files import files_data
-from app.chats.record import clean, drafts_data, fill, packed, record_of_answer, record_of_turn, records
+from app.chats.record import fill, record_of_answer, record_of_turn, records
 from app.chats.rows import (
     ALL_CHATS,
     Hit,
@@ -56,13 +54,7 @@ class _Growth:
     tokens: list[int] = field(default_factory=list)
 
     def job(self, answer: int) -> Job:
-        return partial(put_piece, message=answer, text=clean("".join(self.texts)), tokens=packed(self.tokens))
-
-
-def _waiting(chat: Chat) -> tuple[str, str]:
-    """The files of the draft and the messages that wait, as JSON."""
-    files, queued = files_data(chat.draft_files), drafts_data(chat.queued)
-    return json.dumps(files, ensure_ascii=False), json.dumps(queued, ensure_ascii=False)
+        return partial(put_piece, message=answer, text="".join(self.texts), tokens=self.tokens)
 
 
 class Store:
@@ -133,14 +125,13 @@ class Store:
     def keep_soon(self, chat: Chat) -> None:
         """Write down the same, and the draft, within the next half second: for what changes with every key."""
         with self._wake:
-            self._typed[chat.id] = (values_of(chat), clean(chat.draft))
+            self._typed[chat.id] = (values_of(chat), chat.draft)
             self._gather()
 
     def keep_waiting(self, chat: Chat) -> None:
         """Write down the files of the draft and the messages that wait to be sent."""
-        files, queued = _waiting(chat)
         self.keep(chat)
-        self._do(partial(put_waiting, chat=chat.id, files=files, queued=queued))
+        self._do(partial(put_waiting, chat=chat.id, files=chat.draft_files, queued=tuple(chat.queued)))
 
     def add(self, chat: Chat, *versions: Turn | Answer) -> None:
         """Write new messages, each after the one it follows."""
@@ -228,9 +219,9 @@ class Store:
         db = self._opened.writer
         with Transaction(db):
             for chat in chats:
-                put_chat(db, values_of(chat), clean(chat.draft))
+                put_chat(db, values_of(chat), chat.draft)
                 if chat.draft_files or chat.queued:
-                    put_waiting(db, chat.id, *_waiting(chat))
+                    put_waiting(db, chat.id, chat.draft_files, chat.queued)
                 for record in records(chat):
                     put_message(db, chat.id, record)
 
@@ -332,6 +323,8 @@ class Store:
                 self._refuse(error)
                 return
             self._write_singly(jobs)
+        except Exception:  # whatever it is, the thread has to live
+            self._write_singly(jobs)
         with self._wake:
             del self._jobs[: len(jobs)]
             self._retry_at = 0.0
@@ -346,7 +339,7 @@ class Store:
             try:
                 with Transaction(self._opened.writer):
                     job(self._opened.writer)
-            except sqlite3.Error as error:
+            except Exception as error:
                 log.error("left out of the chats: %s", getattr(error, "sqlite_errorname", type(error).__name__))
 
     def _refuse(self, error: Exception) -> None:

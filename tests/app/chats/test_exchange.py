@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.chats.chat import Answer, Chat, Turn
+from app.chats.chat import Answer, Chat, Draft, Turn
 from app.chats.exchange import ImportRefused, export_json, export_markdown, import_json, markdown
+from app.chats.files import TextFile
 from app.chats.store import Store
 from engine.types import Reply, SamplingChoice, Snapshot
 from tests.app.scripted_worker import decision
@@ -163,16 +164,51 @@ def test_sp03_messages_in_circles_and_orphans_are_shown_in_their_order(tmp_path:
     assert spoken == [("q1", "a1"), ("q2", "a2"), ("q3", "a3")]
 
 
+def test_half_a_character_anywhere_in_an_export_costs_only_itself(tmp_path: Path) -> None:
+    half, file = "half \ud800", tmp_path / "file.json"
+    files = [{"name": half, "text": half}]
+    file.write_text(
+        wrapped(
+            {"id": 1, "role": "user", "text": half, "details": {"files": files}},
+            {"id": 2, "parent": 1, "role": "assistant", "text": half, "details": {"model": half, "seed": 7}},
+            title=half,
+            draft=half,
+            draft_files=files,
+            queued=[{"text": half, "files": files}],
+            settings={"instructions": half},
+        )
+    )
+    store = Store(tmp_path / "chats.db")
+    store.in_background(lambda: store.take_in(import_json(file)))
+    store.close()
+    store = Store(tmp_path / "chats.db")
+    [chat] = store.chats()
+    store.load(chat)
+    store.close()
+    mended = TextFile("half \ufffd", "half \ufffd")
+    assert (chat.title, chat.draft, chat.instructions) == ("half \ufffd",) * 3
+    assert chat.draft_files == chat.turns[0].files == (mended,)
+    assert chat.queued == [Draft("half \ufffd", (mended,))]
+    [answer] = chat.turns[0].answers
+    assert (answer.text, answer.model, answer.seed) == ("half \ufffd", "half \ufffd", 7)
+    [chat] = import_json(file)
+    export_json([chat], file)
+    export_markdown([chat], tmp_path / "file.md")
+    assert file.read_text().count("half \ufffd") == 13
+    assert "## half \ufffd\n\nhalf \ufffd" in (tmp_path / "file.md").read_text()
+
+
 anything = st.recursive(
     st.none()
     | st.booleans()
     | st.integers(-(2**70), 2**70)
     | st.floats()
     | st.text(max_size=3)
-    | st.sampled_from(["user", "assistant", "tool", "done", "writing", "stop"]),
+    | st.sampled_from(["user", "assistant", "tool", "done", "writing", "stop", "half \ud800"]),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
     max_leaves=6,
 )
+files = st.lists(st.fixed_dictionaries({"name": anything, "text": anything}), max_size=2)
 fields = ("id", "parent", "role", "text", "chosen", "created", "outcome", "tokens", "details")
 message = st.fixed_dictionaries({}, optional=dict.fromkeys(fields, anything))
 details = st.fixed_dictionaries(
@@ -187,6 +223,8 @@ chat = st.fixed_dictionaries(
     {"messages": st.lists(message | known_message | anything, max_size=6)},
     optional={
         "settings": chat_settings | anything,
+        "draft_files": files | anything,
+        "queued": st.lists(st.fixed_dictionaries({"text": anything, "files": files | anything}), max_size=2) | anything,
         **dict.fromkeys(("title", "named", "pinned", "created", "used", "draft"), anything),
     },
 )
@@ -217,4 +255,5 @@ def test_whatever_stands_in_an_export_it_is_read_kept_and_shown(
     store.close()
     assert failed == []
     assert len(again) == len(found)
+    export_json(found, folder / "again.json")
     export_markdown(found, folder / "file.md")

@@ -1,5 +1,6 @@
 """Chats outlive the app: what was written comes back as it was, whatever happens to process, file and disk."""
 
+import json
 import sqlite3
 import stat
 import subprocess
@@ -9,12 +10,14 @@ from collections.abc import Callable, Iterator
 from datetime import date
 from itertools import pairwise
 from pathlib import Path
+from threading import current_thread
 from time import monotonic, process_time, sleep
 
 import pytest
 
 from app.chats import store as store_module
-from app.chats.chat import Answer, Chat, Turn
+from app.chats.chat import Answer, Chat, Draft, Turn
+from app.chats.files import TextFile
 from app.chats.store import Store
 from engine.types import ErrorReport, Reply, SamplingChoice, Snapshot
 from tests.app.scripted_worker import decision
@@ -196,7 +199,36 @@ def test_a_chat_in_which_nothing_was_said_or_typed_is_not_kept(shelf: Shelf) -> 
 def test_text_that_utf_8_cannot_hold_is_kept_as_far_as_it_can(shelf: Shelf) -> None:
     store, chat = shelf.open(), Chat()
     exchanged(store, chat, "half \ud83d of a pair, and \x00 nothing", "whole \ud83d\ude00")
-    assert spoken(shelf.reopened(chat)) == [("half \ufffd of a pair, and \x00 nothing", "whole \U0001f600")]
+    chat.draft_files = (TextFile("half \ud83d", "whole \ud83d\ude00"),)
+    store.keep_waiting(chat)
+    found = shelf.reopened(chat)
+    assert spoken(found) == [("half \ufffd of a pair, and \x00 nothing", "whole \U0001f600")]
+    assert found.draft_files == (TextFile("half \ufffd", "whole \U0001f600"),)
+
+
+def test_files_are_made_ready_for_the_disk_by_the_stores_thread(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
+    large = "x" * 10_000
+    threads: set[str] = set()
+    really = json.dumps
+
+    def noted(data: object, **how: bool) -> str:
+        written = really(data, **how)
+        if large in written:
+            threads.add(current_thread().name)
+        return written
+
+    monkeypatch.setattr(json, "dumps", noted)
+    store, chat = shelf.open(), Chat()
+    chat.draft_files, chat.queued = (TextFile("a", large),), [Draft("", (TextFile("b", large),))]
+    store.keep_waiting(chat)
+    chat.draft_files, chat.queued = (), []  # what was to be written then is what is written
+    turn = chat.ask("q", files=[TextFile("c", large)])
+    store.add(chat, turn)
+    found = shelf.reopened(chat)
+    assert threads == {"chats"}
+    assert found.draft_files == (TextFile("a", large),)
+    assert found.queued == [Draft("", (TextFile("b", large),))]
+    assert found.turns[0].files == (TextFile("c", large),)
 
 
 # ---------------------------------------------------------------- a reply that grows
@@ -502,6 +534,15 @@ def test_one_write_that_can_never_succeed_does_not_hold_up_the_others(shelf: She
     exchanged(store, chat, "q", "a")
     assert store.flush()
     assert spoken(shelf.reopened(chat)) == [("q", "a")]
+
+
+def test_one_write_that_fails_in_whatever_way_does_not_end_the_others(shelf: Shelf) -> None:
+    store, chat = shelf.open(), Chat()
+    store._do(lambda _: "".encode("no such encoding"))
+    exchanged(store, chat, "q", "a")
+    assert store.flush()
+    exchanged(store, chat, "q2", "a2")
+    assert spoken(shelf.reopened(chat)) == [("q", "a"), ("q2", "a2")]
 
 
 # ---------------------------------------------------------------- privacy, speed
