@@ -69,7 +69,10 @@ class PageText(_Editor):
 
     def createMimeDataFromSelection(self) -> QMimeData:
         """Plain text: the colours of a dark window have no place in another document."""
-        data = QMimeData()
+        # Made by Qt: the clipboard may outlive Python, and what was made by Python crashes then as it goes.
+        data = super().createMimeDataFromSelection()
+        data.text()  # it is filled when it is first asked
+        data.clear()
         selection = self._selection
         several = selection is not None and selection.spans_texts
         data.setText(selection.markdown() if several and selection is not None else self.selected_text())

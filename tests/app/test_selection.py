@@ -1,5 +1,8 @@
 """One selection over the texts of a conversation, and what it is copied as."""
 
+import subprocess
+import sys
+
 import pytest
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QCursor, QGuiApplication, QTextCursor
@@ -206,3 +209,18 @@ def test_a_part_of_code_stays_code_whatever_stands_in_it(qtbot: QtBot) -> None:
     text.append_code("```\nx\n````")
     text.selectAll()
     assert text.selected_markdown() == "`````\n```\nx\n````\n`````"
+
+
+def test_the_app_ends_well_with_something_copied_on_the_clipboard() -> None:
+    asked = """if True:
+        from app.main import application
+        from app.render.prose import ProseView
+        qt = application(["copied"])
+        view = ProseView()
+        view.setPlainText("a few words")
+        view.selectAll()
+        view.copy()
+        assert qt.clipboard().mimeData().formats() == ["text/plain"]
+        assert qt.clipboard().text() == "a few words"
+    """
+    assert subprocess.run([sys.executable, "-c", asked]).returncode == 0
