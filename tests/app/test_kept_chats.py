@@ -281,7 +281,8 @@ def test_a01_what_stands_beside_a_message_is_reached_with_the_tab_key(house: Hou
     [turn] = bubbles(house)
     house.window.activateWindow()
     turn.bubble.setFocus(Qt.FocusReason.TabFocusReason)
-    QApplication.processEvents()
+    # The buttons are made when they are first wanted.
+    house.qtbot.waitUntil(lambda: turn.edit_button is not None and turn.edit_button.isVisible())
     house.window.focusNextPrevChild(True)
     assert house.window.focusWidget() is turn.edit_button
     house.window.focusNextPrevChild(True)
