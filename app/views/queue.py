@@ -56,6 +56,7 @@ class QueueView(QWidget):
         super().__init__()
         self.setAccessibleName(tr("Messages that wait to be sent"))
         self.lines: list[QueuedLine] = []
+        self._shown: tuple[list[Draft], bool] = ([], False)
         self._column = QVBoxLayout(self)
         self._column.setContentsMargins(0, 0, 0, 6)
         self._column.setSpacing(0)
@@ -63,6 +64,9 @@ class QueueView(QWidget):
 
     def show_queue(self, drafts: Sequence[Draft], can_send: bool) -> None:
         """`can_send`: nothing is being written that they wait for."""
+        if (list(drafts), can_send) == self._shown:  # a line made anew would lose a click, or the keyboard
+            return
+        self._shown = list(drafts), can_send
         for line in self.lines:
             self._column.removeWidget(line)
             line.hide()

@@ -4,7 +4,7 @@ import pytest
 from PySide6.QtCore import Qt
 
 from app.views.queue import QueuedLine
-from engine.types import ErrorReport, Failed
+from engine.types import ErrorReport, Failed, PrefillProgress
 from tests.app.house import House
 
 
@@ -116,3 +116,18 @@ def test_words_and_files_are_shown_in_one_line(writing: House) -> None:
     writing.send("")
     assert waiting(writing) == ["two lines and more"]
     assert line(writing).accessibleName() == "Queued: two lines and more"
+
+
+def test_a_click_and_the_keyboard_stay_with_a_line_while_a_message_is_read(writing: House) -> None:
+    writing.send("two")
+    shown = line(writing)
+    writing.qtbot.mousePress(shown.remove_button, Qt.MouseButton.LeftButton)
+    writing.worker.say(PrefillProgress(writing.worker.last_id, 10, 20, 0))
+    writing.tick()
+    assert line(writing) is shown
+    shown.edit_button.setFocus()
+    writing.worker.say(PrefillProgress(writing.worker.last_id, 20, 20, 0))
+    writing.tick()
+    assert writing.window.focusWidget() is shown.edit_button
+    writing.qtbot.mouseRelease(shown.remove_button, Qt.MouseButton.LeftButton)
+    assert waiting(writing) == []
