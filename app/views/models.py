@@ -133,7 +133,10 @@ class HerePage(Page):
         before, self._stored = self._stored, {path_of(model): model for model in self._library.here or ()}
         for path, stored in before.items():
             if path not in self._stored or self._stored[path].state != stored.state:
-                self.rows.pop(path).deleteLater()
+                gone = self.rows.pop(path)
+                self._list.removeWidget(gone)
+                gone.hide()
+                gone.deleteLater()
         for index, (path, stored) in enumerate(self._stored.items()):
             if path not in self.rows:
                 self.rows[path] = ModelRow(*name_of(path))

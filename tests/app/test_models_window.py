@@ -18,6 +18,7 @@ from app.views.model_row import ModelRow
 from app.views.models import ModelsWindow
 from engine.librarian import Librarian
 from engine.library.places import Places
+from engine.types import StoredModel
 from tests.app.house import House
 from tests.app.scripted_worker import model_info
 from tests.checkpoints import build, drop_shard
@@ -111,6 +112,23 @@ def test_a_folder_that_went_away_is_no_longer_listed(
     window.close()
     house_of(opened).window.menus["models"].trigger()
     qtbot.waitUntil(lambda: list(window.here.rows) == ["guide"])
+
+
+def test_models_stand_in_their_order_also_when_one_goes_as_another_comes(
+    opened: Callable[[], ModelsWindow], qtbot: QtBot
+) -> None:
+    window = opened()
+
+    def list_models(*names: str) -> list[str]:
+        library = window._library
+        library.here = tuple(StoredModel(name, f"/models/{name}", "folder", "partial", 10) for name in names)
+        library.here_changed.emit()
+        rows = [window.here._list.itemAt(index).widget() for index in range(window.here._list.count())]
+        return [row.name.accessibleName() for row in rows if isinstance(row, ModelRow)]
+
+    qtbot.waitUntil(lambda: window._library._open == 0)
+    assert list_models("a", "b") == ["a", "b"]
+    assert list_models("b", "c") == ["b", "c"]
 
 
 def test_d09_a_model_that_is_not_all_here_says_so_and_is_resumed(
