@@ -209,8 +209,8 @@ def verdict(
     if evidence is not None and (gains := speedups(evidence)):
         best = max(gains.values())
         if decision.mode == "plain":
-            return MtpVerdict("off_here", f"Off: {best:.2f}×, measured", sentence)
-        return MtpVerdict("ready", f"{best:.2f}×, measured", sentence)
+            return MtpVerdict("off_here", f"Off: {best:.2f}×, measured", sentence, speed_up=best)
+        return MtpVerdict("ready", f"{best:.2f}×, measured", sentence, speed_up=best)
     gate_allows = decision.receipt.hardware_gate["allows"]
     if not gate_allows:
         return MtpVerdict("off_here", "MTP off on this chip by default", sentence, sidecar)

@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QFrame, QVBoxLayout, QWidget
 
 from app.session import Session
 from app.views.controls import Button, Hairline, Label, Paragraph
-from app.words import tr
+from app.words import mark, tr
 
 SHOWN = 3
 
@@ -23,9 +23,9 @@ def read_prompts(file: Path) -> list[str]:
 
 def in_words(count: int) -> str:
     """2_720_000 -> "2.7 million", 9_000_000_000 -> "9 billion"."""
-    for size, word in ((10**9, "billion"), (10**6, "million")):
+    for size, words in ((10**9, mark("{number} billion")), (10**6, mark("{number} million"))):
         if count >= size:
-            return f"{count / size:.1f}".removesuffix(".0") + f" {word}"
+            return tr(words, number=f"{count / size:.1f}".removesuffix(".0"))
     return f"{count:,}".replace(",", " ")
 
 

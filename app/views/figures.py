@@ -110,7 +110,7 @@ def day(written: str, today: date | None = None) -> str:
         return written
     now = today or date.today()
     if then == now:
-        return "today"
+        return tr("today")
     return f"{then.day} {then:%b}" if then.year == now.year else f"{then.day} {then:%b %Y}"
 
 

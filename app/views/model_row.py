@@ -75,8 +75,9 @@ class Badge(QPushButton):
 def verdict_words(verdict: MtpVerdict) -> tuple[str, str]:
     """The words of a badge for reading ahead, and their state."""
     words, state = VERDICTS[verdict.kind]
-    if verdict.words.endswith(", measured"):
-        return tr("{times}, measured", times=verdict.words.removesuffix(", measured")), state
+    if verdict.speed_up is not None:
+        measured = mark("Off: {speed_up}×, measured") if verdict.kind == "off_here" else mark("{speed_up}×, measured")
+        return tr(measured, speed_up=f"{verdict.speed_up:.2f}"), state
     size = as_size(verdict.sidecar.bytes) if verdict.sidecar else ""
     return tr(words, size=size), state
 

@@ -91,7 +91,7 @@ def _measured(answer: Answer) -> Iterator[Row]:
     adaptive, depth = reply.decision.adaptive, reply.decision.depth
     yield (
         "MTP",
-        "off"
+        tr("off")
         if reply.decision.mode == "plain"
         else tr("depth as it pays")
         if adaptive

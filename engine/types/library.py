@@ -52,13 +52,15 @@ class MtpVerdict:
 
     "ready": it has a head that can be driven; "sidecar": `sidecar` is a head for it, to be fetched beside it;
     "off_here": it could, but Auto leaves it off on this chip or after it was measured; "none": there is no head;
-    "unusable": there is one that cannot be driven.
+    "unusable": there is one that cannot be driven. `speed_up` is what the best depth was measured to be worth here,
+    times plain decoding; None where nothing was measured.
     """
 
     kind: MtpKind
     words: str
     sentence: str
     sidecar: Sidecar | None = None
+    speed_up: float | None = None
 
 
 @dataclass(frozen=True)

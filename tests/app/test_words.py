@@ -6,6 +6,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -16,13 +17,18 @@ from pytestqt.qtbot import QtBot
 from app import paths, words
 from app.settings import Preset
 from app.views.controls import Elided
-from app.views.empty import read_prompts
+from app.views.empty import in_words, read_prompts
+from app.views.figures import day
+from app.views.model_row import verdict_words
+from app.views.receipt import rows_of
 from app.views.settings import SettingsWindow
+from engine.judge import verdict
 from engine.library import catalog
-from engine.types import ErrorReport, Failed
+from engine.policy import decide
+from engine.types import ErrorReport, Failed, MtpWish
 from tests.app.house import House
 from tests.app.pseudo import CLOSE, OPEN, PseudoTranslator, pseudo
-from tests.app.scripted_worker import decision
+from tests.app.scripted_worker import decision, evidence, model_info
 
 APP = Path(__file__).parents[2] / "app"
 IN_ENGLISH = {
@@ -163,6 +169,42 @@ def cut_off(top: QWidget) -> list[str]:
         and not (isinstance(widget, QLabel) and widget.wordWrap())
         and widget.width() < widget.fontMetrics().horizontalAdvance(widget.text())
     ]
+
+
+@pytest.fixture
+def spoken_otherwise() -> Iterator[None]:
+    words.install(pseudo)
+    yield
+    words.install(lambda text: text)
+
+
+@pytest.mark.usefixtures("spoken_otherwise")
+def test_a_single_word_is_told_abroad_too() -> None:
+    assert day("2026-11-29", date(2026, 11, 29)) == pseudo("today")
+    assert in_words(9_000_000_000) == pseudo("{number} billion").format(number=9)
+    assert in_words(2_720_000) == pseudo("{number} million").format(number=2.7)
+
+
+def test_the_details_of_a_reply_without_drafts_are_told_abroad(abroad: House) -> None:
+    abroad.send("xyz")
+    abroad.worker.reply("xyz", mode="plain")
+    abroad.tick()
+    rows = dict(row for group in rows_of(abroad.session.current.turns[0].answers[0]) for row in group)
+    assert rows["MTP"] == pseudo("off")
+
+
+@pytest.mark.usefixtures("spoken_otherwise")
+@pytest.mark.parametrize(
+    ("steps", "kind", "text"),
+    [(1.2, "ready", "{speed_up}×, measured"), (3.0, "off_here", "Off: {speed_up}×, measured")],
+)
+def test_what_a_model_was_measured_to_gain_is_told_abroad(steps: float, kind: str, text: str) -> None:
+    """`steps` are what a round of one draft takes, in plain ones."""
+    info, found = model_info(), evidence(steps)
+    judged = verdict(info.capability, decide(info.device, info.capability, MtpWish(), evidence=found), None, found)
+    assert judged.kind == kind
+    assert judged.speed_up is not None
+    assert verdict_words(judged)[0] == pseudo(text).format(speed_up=f"{judged.speed_up:.2f}")
 
 
 def test_pseudo_keeps_what_stands_in_braces() -> None:
