@@ -33,7 +33,7 @@ from app.chats.files import fence_for
 from app.render.buttons import CopyButton, QuietButton
 from app.render.highlight import Highlighter
 from app.render.page_text import BETWEEN_WORDS, PageText
-from app.render.tint import in_document, paint_tint, shown_spans
+from app.render.tint import in_document, shown_spans
 from app.words import tr
 
 HEADER_HEIGHT = 36
@@ -66,7 +66,6 @@ class CodeText(PageText, QTextEdit):
         option.setWrapMode(QTextOption.WrapMode.NoWrap)
         self.document().setDefaultTextOption(option)
         self.highlighter = Highlighter(self.document())
-        self._tinted: list[Span] = []
         self.document().documentLayout().documentSizeChanged.connect(self._fit)
         self.horizontalScrollBar().rangeChanged.connect(self._fit)
         self.setFixedHeight(1)  # until the text is laid out
@@ -87,13 +86,6 @@ class CodeText(PageText, QTextEdit):
         cursor.select(QTextCursor.SelectionType.Document)
         self._tinted = in_document(cursor.selectedText(), spans, cursor)
         self.viewport().update()
-
-    def paintEvent(self, event: QPaintEvent) -> None:
-        if self._tinted:
-            painter = QPainter(self.viewport())
-            paint_tint(self, painter, self._tinted, event.rect())
-            painter.end()
-        super().paintEvent(event)
 
     def selected_markdown(self) -> str:
         """The lines that are selected as a fenced block."""

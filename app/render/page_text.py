@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QMimeData, QPoint, Qt
@@ -11,20 +12,26 @@ from PySide6.QtGui import (
     QKeyEvent,
     QKeySequence,
     QMouseEvent,
+    QPainter,
+    QPaintEvent,
     QPalette,
+    QTextCharFormat,
+    QTextCursor,
     QTextOption,
     QWheelEvent,
 )
-from PySide6.QtWidgets import QFrame, QMenu
+from PySide6.QtWidgets import QFrame, QMenu, QTextEdit
 
 from app import theme
+from app.chats.drafted import Span
+from app.render.ground import paint_ground
 from app.render.inline import NOT_COPIED
 from app.render.maths import OBJECT, with_sources
 from app.render.selection import PageSelection
 from app.words import tr
 
 if TYPE_CHECKING:  # to the type checker the mixin is the editor that it is mixed into
-    from PySide6.QtWidgets import QTextEdit as _Editor
+    _Editor = QTextEdit
 else:
     _Editor = object
 
@@ -56,6 +63,38 @@ class PageText(_Editor):
         self.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.viewport().setAutoFillBackground(False)
         self.document().setDocumentMargin(0)
+        self._tinted: list[Span] = []
+        self._marked: list[Span] = []
+        self._current_mark: list[Span] = []
+
+    def mark(self, places: Sequence[Span], current: Span | None) -> None:
+        """Mark what is found, from one place to another; `current`, which is one of them, more than the others."""
+        self._marked = [place for place in places if place != current]
+        self._current_mark = [] if current is None else [current]
+        self.setExtraSelections([self._in_ink(*place) for place in self._current_mark])
+        self.viewport().update()
+
+    @property
+    def marks(self) -> list[Span]:
+        """What is marked, in the order of reading."""
+        return sorted([*self._marked, *self._current_mark])
+
+    def _in_ink(self, start: int, end: int) -> QTextEdit.ExtraSelection:
+        """Letters that can be read on the ground of the current mark."""
+        mark = QTextEdit.ExtraSelection()
+        mark.cursor = QTextCursor(self.document())
+        mark.cursor.setPosition(start)
+        mark.cursor.setPosition(end, QTextCursor.MoveMode.KeepAnchor)
+        mark.format = QTextCharFormat()
+        mark.format.setForeground(theme.current().colour("page"))
+        return mark
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        painter, now = QPainter(self.viewport()), theme.current()
+        for spans, colour in ((self._tinted, "aid"), (self._marked, "aid"), (self._current_mark, "warn")):
+            paint_ground(self, painter, spans, now.colour(colour), event.rect())
+        painter.end()
+        super().paintEvent(event)
 
     def take_colours(self) -> None:
         """Take text and selection colours of the current theme."""
@@ -81,6 +120,10 @@ class PageText(_Editor):
     def selected_markdown(self) -> str:
         """What is selected as Markdown; here: as it is."""
         return self.selected_text()
+
+    def go_to(self, cursor: QTextCursor) -> None:
+        """Make the place of `cursor` one that can be seen, where long lines are scrolled sideways or parts folded."""
+        self.setTextCursor(cursor)
 
     # -------------------------------------------------------------- one selection over the page
 

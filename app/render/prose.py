@@ -25,11 +25,12 @@ from app.render import maths
 from app.render.buttons import CopyButton
 from app.render.excerpt import excerpt
 from app.render.grammar import References
+from app.render.ground import letters
 from app.render.inline import CODE_PADDING, INLINE_CODE, LINE_BREAK
 from app.render.links import may_open
 from app.render.page_text import PageText
 from app.render.tables import BELOW_TABLE
-from app.render.tint import edges, in_document, paint_tint, shown_spans
+from app.render.tint import in_document, shown_spans
 from app.render.typeset import (
     PREFORMATTED,
     PREFORMATTED_PADDING,
@@ -63,7 +64,6 @@ class ProseView(PageText, QTextBrowser):
         self._places: list[Place] = []
         self._references: References = {}
         self._drafted: Sequence[Span] = ()
-        self._tinted: list[Span] = []
         self._first_waiting: int | None = None  # the first block with a formula that is being typeset
         self._code_positions: list[int] = []  # of code inside lists and quotes, each with a Copy button over it
         self.copy_buttons: list[CopyButton] = []
@@ -260,7 +260,6 @@ class ProseView(PageText, QTextBrowser):
         now = theme.current()
         for block, box in self._visible(event.rect().top(), event.rect().bottom()):
             self._paint_behind(painter, block, box, now)
-        paint_tint(self, painter, self._tinted, event.rect())
         painter.end()
         super().paintEvent(event)
 
@@ -298,8 +297,14 @@ class ProseView(PageText, QTextBrowser):
             around = QRectF(left - pad, text.top() - pad, self.viewport().width() - left + pad, text.height() + 2 * pad)
             painter.drawRoundedRect(around, 8, 8)
         for start, end in _code_runs(block):
-            for run in _runs(block, box.topLeft(), start, end):
-                painter.drawRoundedRect(run, 4, 4)
+            for code in letters(block, box.topLeft(), start, end):
+                # The room around it is letter spacing. A position has what lies before it counted in, the boxes of
+                # glyphs have not.
+                before, after = CODE_PADDING, 0.0
+                if block.textDirection() == Qt.LayoutDirection.RightToLeft:
+                    before = after = CODE_PADDING / 2
+                around = code.adjusted(-before, -1, after, 1)
+                painter.drawRoundedRect(around.intersected(QRectF(self.viewport().rect())), 4, 4)
 
 
 def _text_box(block: QTextBlock, box: QRectF) -> QRectF:
@@ -325,14 +330,3 @@ def _code_runs(block: QTextBlock) -> Iterator[tuple[int, int]]:
         start, end = (start if run.start == end else run.start), run.start + run.length
     if end >= 0:
         yield start, end
-
-
-def _runs(block: QTextBlock, origin: QPointF, start: int, end: int) -> Iterator[QRectF]:
-    """The rectangles, one a line, behind the code from `start` to `end`."""
-    # The room around it is letter spacing. A position has what lies before it counted in, the boxes of glyphs have not.
-    mixed = block.textDirection() == Qt.LayoutDirection.RightToLeft
-    before, behind = (CODE_PADDING / 2, CODE_PADDING / 2) if mixed else (CODE_PADDING, 0)
-    for line, left, right in edges(block, start, end):
-        left, right = max(left - before, -origin.x()), right + behind
-        high = min(line.height() + 2, block.blockFormat().lineHeight() - 2)
-        yield QRectF(origin.x() + left, origin.y() + line.y() + (line.height() - high) / 2, right - left, high)

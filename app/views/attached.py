@@ -13,6 +13,7 @@ from app.chats.files import TextFile, size_words
 from app.icons import icon
 from app.render.buttons import QuietButton
 from app.render.code import CodeCard
+from app.views.bubble import beginning
 from app.views.controls import Label, explain
 from app.views.figures import shortened
 from app.views.folded import Folded
@@ -20,8 +21,6 @@ from app.words import tr
 
 CHIP_HEIGHT, CHIP_RADIUS, SPACING = 28, 6, 6
 NAME_WIDTH = 180
-SHOWN_CHARACTERS = 20_000
-"""Of a file in a message that was sent: laying out all of a long one would hold up the window."""
 
 
 class FileChip(QWidget):
@@ -131,13 +130,8 @@ class FileCard(Folded):
 
     def _fold(self, opened: bool) -> None:
         if self._body is None:
-            text, more = self._file.text.removesuffix("\n"), len(self._file.text) - SHOWN_CHARACTERS
-            if more > 0:
-                text = tr(
-                    "{beginning}…\n\n({more} more characters)", beginning=text[:SHOWN_CHARACTERS], more=f"{more:,}"
-                )
             self._body = CodeCard()
-            self._body.show_code(text, self._file.language, closed=True)
+            self._body.show_code(beginning(self._file.text.removesuffix("\n")), self._file.language, closed=True)
             self._column.addWidget(self._body)
         self._body.setVisible(opened)
         self._say_line(self._words())

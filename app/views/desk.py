@@ -51,7 +51,7 @@ class Desk(QWidget):
         composer.attach_wanted.connect(self.choose_files)
         composer.chips.removed.connect(self._remove_file)
         session.attaching.read.connect(self._on_files_read)
-        session.counts.changed.connect(self._show_files)
+        session.counts.changed.connect(self._show_chips)
         session.replies.question_returned.connect(self._on_question_returned)
         session.replies.changed.connect(self._show_queue)
         session.queue.changed.connect(self._show_queue)
@@ -216,4 +216,7 @@ class Desk(QWidget):
 
     def _show_files(self) -> None:
         self._weigh()
+        self._show_chips()
+
+    def _show_chips(self) -> None:
         self.composer.show_files([(file, self._session.counts.of(file.block)) for file in self.files])

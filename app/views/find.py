@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from time import perf_counter
 
 from PySide6.QtCore import QEvent, Qt, QTimer, Signal
-from PySide6.QtGui import QKeyEvent, QPainter, QPaintEvent, QTextCharFormat, QTextCursor
-from PySide6.QtWidgets import QHBoxLayout, QLineEdit, QTextEdit, QWidget
+from PySide6.QtGui import QKeyEvent, QPainter, QPaintEvent, QTextCursor
+from PySide6.QtWidgets import QHBoxLayout, QLineEdit, QWidget
 
 from app import theme
+from app.chats.drafted import Span
 from app.render.buttons import QuietButton
 from app.render.page_text import PageText
 from app.views.controls import Label
@@ -33,6 +34,10 @@ class Match:
     text: PageText | Thought
     position: int
     length: int
+
+    @property
+    def span(self) -> Span:
+        return self.position, self.position + self.length
 
 
 class FindBar(QWidget):
@@ -236,7 +241,7 @@ class FindBar(QWidget):
         assert isinstance(match.text, PageText)
         cursor = _cursor(match)
         cursor.setPosition(cursor.selectionStart())
-        match.text.setTextCursor(cursor)  # has long lines of code scrolled sideways
+        match.text.go_to(cursor)
         self._transcript.show_place(match.text, match.text.cursorRect(cursor))
         self._mark()
         self._say()
@@ -256,24 +261,17 @@ class FindBar(QWidget):
 
     def _mark(self) -> None:
         """Lay the marks over the texts; they are no part of them."""
-        now = theme.current()
-        plain, current = QTextCharFormat(), QTextCharFormat()
-        plain.setBackground(now.colour("aid"))
-        current.setBackground(now.colour("warn"))
-        current.setForeground(now.colour("page"))
-        marks: dict[PageText, list[QTextEdit.ExtraSelection]] = {}
+        marks: dict[PageText, list[Match]] = {}
         for match in self._matches:
             if isinstance(match.text, PageText):
-                mark = QTextEdit.ExtraSelection()
-                mark.cursor = _cursor(match)
-                mark.format = current if match == self._current else plain
-                marks.setdefault(match.text, []).append(mark)
+                marks.setdefault(match.text, []).append(match)
         alive = set(self._transcript.texts())
         for text in (self._marked - marks.keys()) & alive:
-            text.setExtraSelections([])
-        for text, laid in marks.items():
+            text.mark((), None)
+        current = self._current
+        for text, matches in marks.items():
             if text in alive:
-                text.setExtraSelections(laid)
+                text.mark([match.span for match in matches], current.span if current in matches else None)
         self._marked = set(marks)
 
     def paintEvent(self, event: QPaintEvent) -> None:

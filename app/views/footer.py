@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from PySide6.QtCore import QEvent, QObject, QRectF, Qt, Signal
-from PySide6.QtGui import QPainter, QPaintEvent
+from PySide6.QtGui import QFontMetricsF, QPainter, QPaintEvent
 from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QWidget
 
 from app import theme
@@ -115,5 +115,11 @@ class ReplyFooter(QWidget):
         # Each may be hidden by whoever has no use for it.
         left = max((button.geometry().right() + 1 for button in self._buttons if button.isVisible()), default=0)
         room = QRectF(self.rect()).adjusted(left, 0, 0, 0)
-        words = painter.fontMetrics().elidedText(self.words, Qt.TextElideMode.ElideRight, int(room.width()))
-        painter.drawText(room, Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft, words)
+        painter.drawText(room, Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft, self._fitting(room.width()))
+
+    def _fitting(self, width: float) -> str:
+        """The first figures, as many as there is room for: each of them whole. The tooltip has all."""
+        metrics = QFontMetricsF(theme.current().font("small"))
+        counts = range(len(self._figures), 0, -1)
+        lines = (SEPARATOR.join(self._figures[:count]) for count in counts)
+        return next((line for line in lines if metrics.horizontalAdvance(line) <= width), "")

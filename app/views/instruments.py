@@ -13,6 +13,8 @@ from app.views.verdict import BY_CHOICE, FigureWords, meaning
 from app.words import tr
 from engine.types import Decision, PositionCount
 
+VALUE_WIDTH = 56
+
 
 class Bar(QWidget):
     """A thin bar: a share of its track, from 0 to 1."""
@@ -145,6 +147,8 @@ class PlotGroup(QWidget):
     def __init__(self, heading: str, tooltip: str) -> None:
         super().__init__()
         self.value = Label(role="smallbold")
+        self.value.setMinimumWidth(VALUE_WIDTH)  # a longer one need not wait for the row to be laid out anew
+        self.value.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
         title = Label(heading, role="smallmedium")
         explain(self, tooltip)
         self.plot: Plot | None = None

@@ -3,32 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import ceil
 
 from PySide6.QtCore import QEvent, QObject, Qt, Signal
-from PySide6.QtGui import (
-    QEnterEvent,
-    QPainter,
-    QPaintEvent,
-    QResizeEvent,
-    QTextBlockFormat,
-    QTextCharFormat,
-    QTextCursor,
-)
-from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QTextEdit, QVBoxLayout, QWidget
+from PySide6.QtGui import QEnterEvent, QPainter, QPaintEvent, QResizeEvent
+from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QVBoxLayout, QWidget
 
 from app import theme
 from app.chats.files import TextFile
 from app.render.buttons import QuietButton
-from app.render.page_text import PageText, wrap_mode
+from app.render.page_text import PageText
 from app.views.attached import FileCard
+from app.views.bubble import Bubble
 from app.views.turn import TurnView
 from app.views.versions import VersionSwitch
 from app.words import tr
 
 BUBBLE_WIDTH = 520
 BUBBLE_RADIUS = 12
-SHOWN_CHARACTERS = 20_000  # of what the user wrote
 BESIDE_BUBBLE, BUTTONS_WIDTH, UNDER_BUTTONS = 4, 56, 8  # beside one line of text the buttons stand in its middle
 
 
@@ -49,7 +40,7 @@ class UserTurn(TurnView):
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.setMinimumWidth(1)  # what stands in it adapts, and must not keep the window wide
         self.files = [FileCard(file) for file in files]
-        self.bubble = _Bubble(text)
+        self.bubble = Bubble(text)
         self.bubble.setVisible(bool(text.strip()) or not files)
         self.bubble.installEventFilter(self)
         self.versions: VersionSwitch | None = None
@@ -153,58 +144,3 @@ class UserTurn(TurnView):
         painter.setBrush(theme.current().colour("bubble"))
         if not self.bubble.isHidden():
             painter.drawRoundedRect(self.bubble.geometry(), BUBBLE_RADIUS, BUBBLE_RADIUS)
-
-
-class _Bubble(PageText, QTextEdit):
-    """Plain text as wide as it needs to be. Of a very long one the beginning is shown, for laying out all of it would
-    hold up the window; `written` is the whole."""
-
-    ACROSS, ABOVE, BELOW = 16, 8, 12  # a fixed line height stands its text low
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.written = text
-        self.setAccessibleName(tr("Your message"))
-        self.become_part_of_page()
-        self.setTabChangesFocus(True)
-        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self.setWordWrapMode(wrap_mode(text))
-        self.setLineWrapMode(QTextEdit.LineWrapMode.FixedPixelWidth)  # else every resize would set the width anew
-        self.setViewportMargins(self.ACROSS, self.ABOVE, self.ACROSS, self.BELOW)
-        more = len(text) - SHOWN_CHARACTERS
-        self.setPlainText(
-            text
-            if more <= 0
-            else tr("{beginning}…\n\n({more} more characters)", beginning=text[:SHOWN_CHARACTERS], more=f"{more:,}")
-        )
-        self._widest = 0
-        self.restyle()
-
-    def restyle(self) -> None:
-        self._widest = 0
-        now = theme.current()
-        characters = QTextCharFormat()
-        characters.setFont(now.font("reading"))
-        characters.setForeground(now.colour("text"))
-        line = QTextBlockFormat()
-        line.setLineHeight(now.line_height("reading"), QTextBlockFormat.LineHeightTypes.FixedHeight.value)
-        cursor = QTextCursor(self.document())
-        cursor.select(QTextCursor.SelectionType.Document)
-        cursor.beginEditBlock()
-        cursor.setBlockFormat(line)
-        cursor.setCharFormat(characters)
-        cursor.setBlockCharFormat(characters)
-        cursor.endEditBlock()
-        self.take_colours()
-
-    def fit(self, widest: int) -> None:
-        """Take the size of the text at a width of at most `widest` pixels."""
-        if widest == self._widest:  # as in most steps of a window that is being dragged
-            return
-        self._widest = widest
-        room = max(1, widest - 2 * self.ACROSS)
-        self.setLineWrapColumnOrWidth(room)
-        width = min(ceil(self.document().idealWidth()), room)
-        self.setLineWrapColumnOrWidth(width)
-        height = ceil(self.document().size().height())
-        self.setFixedSize(width + 2 * self.ACROSS, height + self.ABOVE + self.BELOW)

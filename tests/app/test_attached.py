@@ -11,6 +11,7 @@ from PySide6.QtWidgets import QApplication, QFileDialog
 
 from app.chats.files import TextFile
 from app.views.attached import FileCard
+from app.views.bubble import SHOWN_CHARACTERS
 from app.views.question import UserTurn
 from tests.app.house import House
 
@@ -211,3 +212,36 @@ def test_what_was_said_of_a_file_is_over_when_the_message_is_sent_or_another_cha
     attach(house, tmp_path / "tool.bin")
     house.window.new_chat()
     assert house.status == ""
+
+
+@pytest.mark.parametrize(
+    ("characters", "shown"),
+    [
+        (SHOWN_CHARACTERS, "x" * SHOWN_CHARACTERS),
+        (SHOWN_CHARACTERS + 3, "x" * SHOWN_CHARACTERS + "…\n\n(3 more characters)"),
+    ],
+)
+def test_k12_a_last_line_break_is_no_character_that_is_left_out(
+    house: House, tmp_path: Path, characters: int, shown: str
+) -> None:
+    (tmp_path / "long.txt").write_text("x" * characters + "\n")
+    attach(house, tmp_path / "long.txt")
+    house.session.send("x" * characters, files=house.window.chat.desk.files)
+    house.worker.reply("Text.")
+    house.tick()
+    (card,) = cards(house)
+    card.line.click()
+    assert card.card is not None
+    assert card.card.code() == shown
+    (question,) = [turn for turn in house.window.chat.transcript.turns if isinstance(turn, UserTurn)]
+    assert question.bubble.toPlainText() == shown
+
+
+def test_a_message_is_not_weighed_anew_when_the_tokens_of_its_files_are_known(house: House, script: Path) -> None:
+    attach(house, script)
+    with house.qtbot.waitSignal(house.session.weighing.rested):
+        pass
+    house.worker.count_words()
+    house.tick()
+    assert "tokens" in chips(house)[0]
+    assert not house.session.weighing._rest.isActive()

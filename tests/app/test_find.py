@@ -4,6 +4,7 @@ from time import thread_time
 
 import pytest
 from PySide6.QtCore import QPoint, Qt
+from PySide6.QtGui import QColor, QTextCursor
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QVBoxLayout, QWidget
 from pytestqt.qtbot import QtBot
@@ -55,7 +56,21 @@ def look_for(qtbot: QtBot, bar: FindBar, words: str, count: str) -> None:
 def marked(bar: FindBar) -> list[str]:
     """The words that are marked, in the order of reading."""
     texts = [text for text in conversation(bar).texts() if isinstance(text, PageText)]
-    return [mark.cursor.selectedText() for text in texts for mark in text.extraSelections()]
+    return [words(text, *mark) for text in texts for mark in text.marks]
+
+
+def words(text: PageText, start: int, end: int) -> str:
+    cursor = QTextCursor(text.document())
+    cursor.setPosition(start)
+    cursor.setPosition(end, QTextCursor.MoveMode.KeepAnchor)
+    return cursor.selectedText()
+
+
+def rows_in(text: PageText, colour: str) -> list[int]:
+    """The rows of a text's picture in which this colour is seen, from the top."""
+    picture = text.grab().toImage()
+    wanted = QColor(colour).rgb()
+    return [y for y in range(picture.height()) if any(picture.pixel(x, y) == wanted for x in range(picture.width()))]
 
 
 def in_sight(bar: FindBar) -> bool:
@@ -125,14 +140,27 @@ def test_a_new_theme_marks_in_its_colours(qtbot: QtBot, bar: FindBar) -> None:
     tell(bar, [("q", HARBOUR)])
     look_for(qtbot, bar, "harbour", "1 of 3")
     theme.show(theme.Theme(dark=True))
-    dark = theme.Theme(dark=True)
+    dark = theme.current()
 
     def colours() -> set[str]:
         texts = [text for text in conversation(bar).texts() if isinstance(text, PageText)]
-        return {m.format.background().color().name().upper() for text in texts for m in text.extraSelections()}
+        names = [each.hex(name) for each in (dark, theme.Theme(dark=False)) for name in ("aid", "warn")]
+        return {name for name in names if any(rows_in(text, name) for text in texts)}
 
     qtbot.waitUntil(lambda: colours() == {dark.hex("aid"), dark.hex("warn")})
     qtbot.waitUntil(lambda: marked(bar) == ["harbour", "HARBOUR", "harbour"])
+
+
+def test_a_mark_beside_a_tall_formula_is_as_high_as_its_letters(qtbot: QtBot, bar: FindBar) -> None:
+    sum_ = "$\\sum_{i=1}^n \\frac{x_i}{\\sqrt{n}}$"
+    (reply,) = tell(bar, [("q", f"A harbour, {sum_} of them, and a light.\n\nA harbour.")])
+    (text,) = [text for text in reply.texts() if isinstance(text, PageText)]
+    qtbot.waitUntil(lambda: text.document().begin().layout().lineAt(0).height() > 30)
+    look_for(qtbot, bar, "harbour", "1 of 2")
+    beside, alone = rows_in(text, theme.current().hex("warn")), rows_in(text, theme.current().hex("aid"))
+    assert len(beside) == len(alone) <= 20
+    letters = text.document().begin().layout().lineAt(0)
+    assert beside[0] < letters.y() + letters.ascent() < beside[-1], "the line that the letters stand on is behind them"
 
 
 def test_escape_closes_takes_the_marks_away_and_leaves_the_match_selected(qtbot: QtBot, bar: FindBar) -> None:

@@ -17,6 +17,7 @@ from app.render.code import CodeCard
 from app.render.prose import ProseView
 from app.views.call import CallView
 from app.views.figures import details, duration, figures
+from app.views.footer import SEPARATOR
 from app.views.question import BUBBLE_WIDTH, UserTurn
 from app.views.reply import ReplyView
 from app.views.thought import Thought
@@ -448,6 +449,18 @@ def test_the_footer_is_seen_under_the_pointer_or_the_focus_and_keeps_its_height(
     reply.footer.regenerate_button.setFocus(Qt.FocusReason.TabFocusReason)
     assert reply.footer.shown
     assert reply.footer.height() == height
+
+
+def test_the_footer_shows_whole_figures_alone_and_the_first_ones_where_there_is_not_room_for_all(
+    reply: ReplyView,
+) -> None:
+    write(reply, "Words")
+    reply.finish(reply_with(MEASURED), speed_up=1.55)
+    reply.footer.show_version(1, 3)
+    every = reply.footer.words
+    assert reply.footer._fitting(2000) == every
+    shown = {reply.footer._fitting(width) for width in range(600)}
+    assert shown == {"", *(SEPARATOR.join(every.split(SEPARATOR)[:count]) for count in range(1, 7))}
 
 
 def test_regenerate_is_asked_for(qtbot: QtBot, reply: ReplyView) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from PySide6.QtWidgets import QLabel
 
 from app.settings import Settings
-from app.views.question import SHOWN_CHARACTERS, UserTurn
+from app.views.bubble import SHOWN_CHARACTERS
+from app.views.question import UserTurn
 from app.views.room import RoomSection, memory_words
 from engine.types import ChatMemory, ErrorReport, Failed, LeftOut
 from tests.app.house import House
