@@ -3,7 +3,8 @@
 # make lint   format, lint and types
 # make bench  the benchmark, about five minutes, onto engine/BENCHMARKS.md
 # make bench-ui  what reading costs in the window, about three minutes
-# make app    the macOS application
+# make app    the macOS application, on a Mac
+# make check-bundle  whether what goes into it would run on a Mac, on any system, under a minute
 # make venv   only the environment; make lock  renew requirements.lock; make clean  remove what make made
 #
 # Written for the make (3.81) and /bin/sh that come with macOS as well as for Debian's. Everything stays inside
@@ -29,7 +30,7 @@ DEBIAN_PACKAGES = libegl1 libgl1 libopengl0 libglib2.0-0 libdbus-1-3 libfontconf
 # An environment whose Python is gone, say after an upgrade of the system's, is no environment.
 $(shell [ -x $(BIN)/python ] || rm -f $(STAMP))
 
-.PHONY: run test lint bench bench-ui app venv lock clean
+.PHONY: run test lint bench bench-ui app check-bundle venv lock clean
 
 run: $(STAMP)
 	@$(BIN)/foreword
@@ -53,6 +54,9 @@ bench-ui: $(STAMP)
 
 app:
 	@echo "The .app is not built yet in this version: start the window with make run." >&2; exit 1
+
+check-bundle: $(STAMP)
+	@$(FIND_UV); export UV=$$uv; $(BIN)/python packaging/bundle.py && $(BIN)/python packaging/bundle.py 26
 
 venv: $(STAMP)
 
