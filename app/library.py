@@ -5,13 +5,15 @@ The questions are answered on threads of the library's own; every answer comes b
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
-from typing import Any, Protocol
 
-from PySide6.QtCore import QObject, QTimer, Signal
+from PySide6.QtCore import QObject, QTimer, QUrl, Signal
+from PySide6.QtGui import QDesktopServices
 
+from app.asking import Asking, LibrarianLike
+from app.hub_token import Token
+from app.keeping import Keeping
 from app.settings import Settings
 from engine.types import (
     CatalogEntry,
@@ -21,6 +23,7 @@ from engine.types import (
     HubModel,
     Judgement,
     LibraryFacts,
+    ModelsHere,
     SearchOrder,
     SearchPage,
     StoredModel,
@@ -28,23 +31,6 @@ from engine.types import (
 
 LOOK_MS = 400
 """How often a running download is looked at."""
-DRAIN_MS = 30
-"""How often the window looks for answers while questions are open."""
-
-
-class LibrarianLike(Protocol):
-    """What is needed of `engine.librarian.Librarian`. Every call returns at once and answers on another thread."""
-
-    def facts(self, tell: Callable[[Any], None]) -> None: ...
-    def here(self, known: Sequence[str], tell: Callable[[Any], None]) -> None: ...
-    def judge_here(self, path: str, tell: Callable[[Any], None]) -> None: ...
-    def judge(self, named: str, tell: Callable[[Any], None]) -> None: ...
-    def search(self, words: str, order: SearchOrder, after: str, tell: Callable[[Any], None]) -> None: ...
-    def go_on(self, tell: Callable[[Any], None]) -> None: ...
-    def downloads(self, tell: Callable[[Any], None]) -> None: ...
-    def fetch(self, repo: str, tell: Callable[[Any], None]) -> None: ...
-    def change(self, how: DownloadChange, id: str, tell: Callable[[Any], None]) -> None: ...
-    def close(self) -> None: ...
 
 
 def path_of(model: StoredModel) -> str:
@@ -66,14 +52,17 @@ class Library(QObject):
         self, make_librarian: Callable[[], LibrarianLike], settings: Settings, parent: QObject | None = None
     ) -> None:
         super().__init__(parent)
-        self._make = make_librarian
-        self._librarian: LibrarianLike | None = None
+        self._asking = asking = Asking(make_librarian, self)
         self._settings = settings
+        self.token = Token(asking, self)
+        self.keeping = Keeping(asking, self)
         self._asked: set[str] = set()
         self._search = 0
         self.facts: LibraryFacts | None = None
         self.here: tuple[StoredModel, ...] | None = None
         """Guide first; None until they were looked for."""
+        self.size = 0
+        """Bytes that they take together; what several share counts once."""
         self.judgements: dict[str, Judgement | ErrorReport] = {}
         self.words = ""
         self.order: SearchOrder = "downloads"
@@ -88,53 +77,46 @@ class Library(QObject):
         self._looking = False
         self._timer = QTimer(self, interval=LOOK_MS)
         self._timer.timeout.connect(self._look)
-        self._answers: deque[Callable[[], None]] = deque()
-        """What other threads answered. They touch nothing of Qt, which may be on its way out when they do."""
-        self._open = 0
-        self._drain_timer = QTimer(self, interval=DRAIN_MS)
-        self._drain_timer.timeout.connect(self._drain)
-
-    def _ask(self) -> LibrarianLike:
-        if self._librarian is None:
-            self._librarian = self._make()
-        return self._librarian
-
-    def _then(self, what: Callable[[Any], None]) -> Callable[[Any], None]:
-        """Have the answer told on the window's thread."""
-        self._open += 1
-        self._drain_timer.start()
-        answers = self._answers
-        return lambda answer: answers.append(partial(what, answer))
-
-    def _drain(self) -> None:
-        while self._answers:
-            self._open -= 1
-            self._answers.popleft()()
-        if self._open == 0:
-            self._drain_timer.stop()
+        self.keeping.gone_through.connect(self.refresh)
+        self.keeping.removed.connect(self._on_removed)
+        self.token.replaced.connect(self._judge_again)
 
     # ------------------------------------------------------------ this computer
 
     def refresh(self) -> None:
         """Look again at this computer and the models on it."""
-        self._ask().facts(self._then(self._on_facts))
-        self._ask().here(list(self._settings.recent_models), self._then(self._on_here))
+        self._asking.librarian.facts(self._asking.then(self._on_facts))
+        self._asking.librarian.here(list(self._settings.recent_models), self._asking.then(self._on_here))
 
     def _on_facts(self, answer: LibraryFacts | ErrorReport) -> None:
         if isinstance(answer, LibraryFacts):
             self.facts = answer
             self.facts_changed.emit()
 
-    def _on_here(self, answer: tuple[StoredModel, ...] | ErrorReport) -> None:
+    def _on_here(self, answer: ModelsHere | ErrorReport) -> None:
         if isinstance(answer, ErrorReport):
-            answer = ()
-        self.here = answer
-        for model in answer:
+            answer = ModelsHere((), 0)
+        self.here, self.size = answer.models, answer.size
+        for model in answer.models:
             if model.state == "installed":
                 # Looked at anew each time: a head may have been tried, a model measured.
                 path = path_of(model)
-                self._ask().judge_here(path, self._then(partial(self._on_judged, path)))
+                self._asking.librarian.judge_here(path, self._asking.then(partial(self._on_judged, path)))
         self.here_changed.emit()
+
+    # ------------------------------------------------------------ keeping them
+
+    def _on_removed(self, model: StoredModel) -> None:
+        self._settings.forget_model(path_of(model))
+        self._look()  # a download of it is gone too
+
+    def leave_out(self, model: StoredModel) -> None:
+        """List the folder of the user's in which a model was found no longer, or the model that was opened alone."""
+        self._settings.forget_model(path_of(model))
+        if model.place:
+            self.keeping.leave_out(model.place)
+        else:
+            self.refresh()
 
     # ------------------------------------------------------------ one model
 
@@ -143,13 +125,23 @@ class Library(QObject):
         if repo in self._asked:
             return
         self._asked.add(repo)
-        self._ask().judge(repo, self._then(partial(self._on_judged, repo)))
+        self._asking.librarian.judge(repo, self._asking.then(partial(self._on_judged, repo)))
 
     def _on_judged(self, named: str, answer: Judgement | ErrorReport) -> None:
         if isinstance(answer, ErrorReport):
             self._asked.discard(named)
         self.judgements[named] = answer
         self.judged.emit(named)
+
+    def _judge_again(self) -> None:
+        """The hub may say more with another token: ask again about what it refused."""
+        for repo in [repo for repo, found in self.judgements.items() if isinstance(found, ErrorReport)]:
+            self.judge(repo)
+
+    def open_page(self, repo: str) -> None:
+        """Show a repo's page on the hub in the browser."""
+        if self.facts is not None:
+            QDesktopServices.openUrl(QUrl(f"{self.facts.hub}/{repo.partition('@')[0]}"))
 
     # ------------------------------------------------------------ search
 
@@ -161,7 +153,9 @@ class Library(QObject):
         self.found, self.more, self.trouble = [], "", None
         self.searching = bool(self.words)
         if self.searching:
-            self._ask().search(self.words, self.order, "", self._then(partial(self._on_found, self._search)))
+            self._asking.librarian.search(
+                self.words, self.order, "", self._asking.then(partial(self._on_found, self._search))
+            )
         self.found_changed.emit()
 
     def find_more(self) -> None:
@@ -169,7 +163,9 @@ class Library(QObject):
         if self.more and not self.searching:
             self.searching = True
             after, self.trouble = self.more, None
-            self._ask().search(self.words, self.order, after, self._then(partial(self._on_found, self._search)))
+            self._asking.librarian.search(
+                self.words, self.order, after, self._asking.then(partial(self._on_found, self._search))
+            )
             self.found_changed.emit()
 
     def _on_found(self, search: int, answer: SearchPage | ErrorReport) -> None:
@@ -188,7 +184,7 @@ class Library(QObject):
 
     def go_on(self) -> None:
         """Take up what was being downloaded when the app ended."""
-        self._ask().go_on(self._then(self._on_downloads))
+        self._asking.librarian.go_on(self._asking.then(self._on_downloads))
 
     def download(self, repo: str) -> None:
         """Fetch a model, and the head that was found for it unless that is here."""
@@ -209,7 +205,7 @@ class Library(QObject):
             self._fetch(head.repo)
 
     def _fetch(self, repo: str) -> None:
-        self._ask().fetch(repo, self._then(lambda _: self._look()))
+        self._asking.librarian.fetch(repo, self._asking.then(lambda _: self._look()))
 
     def pause(self, id: str) -> None:
         self._change("pause", id)
@@ -226,7 +222,7 @@ class Library(QObject):
         self._change("forget", id)
 
     def _change(self, how: DownloadChange, id: str) -> None:
-        self._ask().change(how, id, self._then(lambda _: self._look()))
+        self._asking.librarian.change(how, id, self._asking.then(lambda _: self._look()))
 
     def of_repo(self, repo: str) -> Download | None:
         """The download of a repo, if there is one."""
@@ -235,7 +231,7 @@ class Library(QObject):
     def _look(self) -> None:
         if not self._looking:  # one question at a time
             self._looking = True
-            self._ask().downloads(self._then(self._on_downloads))
+            self._asking.librarian.downloads(self._asking.then(self._on_downloads))
 
     def _on_downloads(self, answer: tuple[Download, ...] | ErrorReport) -> None:
         self._looking = False
@@ -254,6 +250,4 @@ class Library(QObject):
 
     def close(self) -> None:
         self._timer.stop()
-        self._drain_timer.stop()
-        if self._librarian is not None:
-            self._librarian.close()
+        self._asking.close()

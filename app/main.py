@@ -14,12 +14,13 @@ from PySide6.QtGui import QIcon
 from PySide6.QtWidgets import QApplication
 
 from app import crash, paths, theme, words
+from app.asking import LibrarianLike
 from app.awake import Awake
 from app.background import Call
 from app.bridge import Bridge, WorkerLike
 from app.chats.store import Store
 from app.instance import Instance
-from app.library import LibrarianLike, Library
+from app.library import Library
 from app.local_api import LocalApi, ServerLike
 from app.session import Session
 from app.settings import Settings

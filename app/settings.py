@@ -388,6 +388,13 @@ class Settings:
             rest = [entry for entry in self.recent_models if entry != path]
             self.recent_models = [path, *rest][:RECENT_MODELS]
 
+    def forget_model(self, path: str) -> None:
+        """The model at `path` is gone: offer it no longer. What was wished of it is kept, should it come back."""
+        self.recent_models = [entry for entry in self.recent_models if entry != path]
+        if self.last_model == path:
+            self.last_model = GUIDE
+        self.save()
+
 
 TABLE: dict[str, Setting] = {f.name: f.metadata[KIND] for f in fields(Settings) if KIND in f.metadata}
 """Every setting by its name, in the order of the settings window."""

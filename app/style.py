@@ -58,6 +58,7 @@ QToolButton[kind="icon"] {
     min-width: 28px; max-width: 28px; min-height: 28px; max-height: 28px;
 }
 QToolButton[kind="icon"]:hover { background: $hover; }
+QToolButton[kind="icon"]::menu-indicator { image: none; }
 QToolButton[kind="icon"]:checked, QToolButton[kind="icon"]:pressed { background: $selected; }
 
 *[kind="segments"] { background: $track; border-radius: 7px; }

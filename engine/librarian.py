@@ -9,21 +9,22 @@ from __future__ import annotations
 import logging
 import queue
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
 from engine import device as devices
 from engine.chips import hardware_gate
-from engine.errors import report_of
+from engine.errors import EngineError, report_of
 from engine.judge import judge, judge_folder
-from engine.library.connection import Connection
+from engine.library import keeping, token
+from engine.library.connection import Connection, endpoint
 from engine.library.downloads import Downloads, room_at
 from engine.library.hub import Hub
 from engine.library.local import GUIDE, resolve
-from engine.library.places import Places
+from engine.library.places import Places, disk_use
 from engine.library.repo_id import parse
-from engine.library.snapshot import cache_folder, is_head, kind_of
+from engine.library.snapshot import cache_folder, is_head, kind_of, size_of, whole_of
 from engine.memory import memory_available
 from engine.suggest import suggest
 from engine.types import (
@@ -31,11 +32,15 @@ from engine.types import (
     DownloadChange,
     ErrorReport,
     HubModel,
+    HubToken,
     Judgement,
     LibraryFacts,
+    ModelsHere,
+    Removal,
     SearchOrder,
     SearchPage,
     StoredModel,
+    Verified,
 )
 
 log = logging.getLogger(__name__)
@@ -46,6 +51,8 @@ CLOSING_S = 1.0
 """How long the app waits at its end for downloads to put away what they hold."""
 THREADS = 4
 """The hub answers slowly and a disk quickly; none of them has to wait for another's list."""
+ENDING_S = 30.0
+"""How long a download that was called off may take to end before its model is deleted."""
 
 
 class Librarian:
@@ -61,15 +68,16 @@ class Librarian:
         self._lock = threading.Lock()
         self._making = threading.Lock()
         self._threads = 0
+        self._called_off: set[str] = set()
         self._over = False
 
     def facts(self, tell: Callable[[LibraryFacts | ErrorReport], None]) -> None:
         """This computer, the room on its disk, and what is suggested for it."""
-        self._do(_facts, tell)
+        self._do(self._facts, tell)
 
-    def here(self, known: Sequence[str], tell: Callable[[tuple[StoredModel, ...] | ErrorReport], None]) -> None:
+    def here(self, known: Sequence[str], tell: Callable[[ModelsHere | ErrorReport], None]) -> None:
         """The models on this computer, in all its places and in the folders of `known`, Guide first."""
-        self._do(lambda: tuple(models_here(known)), tell)
+        self._do(lambda: models_here(known), tell)
 
     def judge_here(self, path: str, tell: Callable[[Judgement | ErrorReport], None]) -> None:
         """Judge a model of this computer without asking the hub."""
@@ -84,6 +92,106 @@ class Librarian:
     ) -> None:
         """A page of what the hub has under these words; an id or an address is that one model."""
         self._do(lambda: self._search(words, order, after), tell)
+
+    # ------------------------------------------------------------ what is kept
+
+    def verify(
+        self, model: StoredModel, moved: Callable[[int], None], tell: Callable[[Verified | ErrorReport], None]
+    ) -> None:
+        """Compare a model's files with their hashes; `moved` is told on another thread how many bytes more were read.
+        Ends in an error (called_off) after `call_off`."""
+
+        def count(read: int) -> None:
+            if self._over or model.folder in self._called_off:
+                raise EngineError("called_off", "The check was stopped.", kept="Nothing was changed.")
+            moved(read)
+
+        def check() -> Verified:
+            try:
+                return keeping.verify(model, count)
+            finally:
+                self._called_off.discard(model.folder)
+
+        self._do(check, tell)
+
+    def call_off(self, folder: str) -> None:
+        """Stop comparing the model in this folder, which is being compared."""
+        self._called_off.add(folder)
+
+    def removal(self, model: StoredModel, tell: Callable[[Removal | ErrorReport], None]) -> None:
+        """What deleting a model would free."""
+        self._do(lambda: keeping.removal(model), tell)
+
+    def remove(
+        self, model: StoredModel, trash: keeping.Trash | None, tell: Callable[[int | ErrorReport], None]
+    ) -> None:
+        """Delete a model, into the Trash where that is possible and wanted, with a download of it that is under way;
+        the bytes that were freed."""
+
+        def remove() -> int:
+            freed = keeping.removal(model).frees
+            if model.origin == "cache":
+                self._end_downloads(model.repo)
+            if whole_of(model).exists():
+                keeping.remove(model, trash)
+            return freed
+
+        self._do(remove, tell)
+
+    def _end_downloads(self, repo: str) -> None:
+        downloads = self._fetching()
+        for download in downloads.all():
+            if download.repo != repo:
+                continue
+            if download.state == "done":
+                downloads.forget(download.id)
+            else:
+                downloads.discard(download.id)
+                downloads.wait(download.id, ENDING_S)
+
+    def add_folder(self, folder: str, tell: Callable[[ErrorReport | None], None]) -> None:
+        """Take in a folder that is a model or holds some. They stay where they are."""
+        self._do(lambda: Places().add(Path(folder)), tell)
+
+    def leave_out(self, place: str, tell: Callable[[ErrorReport | None], None]) -> None:
+        """Look into a folder of the user's no longer. Nothing in it is touched."""
+        self._do(lambda: Places().leave_out(Path(place)), tell)
+
+    def newer(self, models: Sequence[StoredModel], tell: Callable[[dict[str, str] | ErrorReport], None]) -> None:
+        """Which of these have another commit on the hub than here: repo -> commit."""
+
+        def ask() -> dict[str, str]:
+            with Connection(self._endpoint) as connection:
+                found = {model.repo: keeping.newer(connection, model) for model in models}
+            return {repo: commit for repo, commit in found.items() if commit is not None}
+
+        self._do(ask, tell)
+
+    # ------------------------------------------------------------ the token
+
+    def token(self, tell: Callable[[HubToken | ErrorReport], None]) -> None:
+        """Where the hub's token comes from."""
+        self._do(lambda: token.standing(self._address), tell)
+
+    def keep_token(self, words: str, tell: Callable[[HubToken | ErrorReport], None]) -> None:
+        """Put a token into the keychain; from here on the hub is asked with it."""
+        self._do(lambda: self._with_token(lambda: token.keep(self._address, words)), tell)
+
+    def forget_token(self, tell: Callable[[HubToken | ErrorReport], None]) -> None:
+        """Take the token out of the keychain."""
+        self._do(lambda: self._with_token(lambda: token.forget(self._address)), tell)
+
+    def _with_token(self, change: Callable[[], None]) -> HubToken:
+        change()
+        with self._lock:
+            hub, self._hub = self._hub, None  # it asks with the old one
+        if hub is not None:
+            hub.close()
+        return token.standing(self._address)
+
+    @property
+    def _address(self) -> str:
+        return (self._endpoint or endpoint()).rstrip("/")
 
     # ------------------------------------------------------------ downloads
 
@@ -168,39 +276,43 @@ class Librarian:
                 threading.Thread(target=self._work, name=f"library-{self._threads}", daemon=True).start()
         self._tasks.put(task)
 
+    def _facts(self) -> LibraryFacts:
+        machine = devices.probe()
+        cache = cache_folder()
+        gate = hardware_gate(machine, "4-bit")
+        return LibraryFacts(
+            device=machine,
+            available=memory_available(machine),
+            disk_free=room_at(cache),
+            folder=str(cache),
+            pays=gate.allows,
+            reason=gate.reason,
+            suggestions=suggest(machine),
+            hub=self._address,
+        )
+
     def _work(self) -> None:
         while (task := self._tasks.get()) is not None:
             if not self._over:
                 task()
 
 
-def _facts() -> LibraryFacts:
-    machine = devices.probe()
-    cache = cache_folder()
-    gate = hardware_gate(machine, "4-bit")
-    return LibraryFacts(
-        device=machine,
-        available=memory_available(machine),
-        disk_free=room_at(cache),
-        folder=str(cache),
-        pays=gate.allows,
-        reason=gate.reason,
-        suggestions=suggest(machine),
-    )
-
-
-def models_here(known: Iterable[str]) -> Iterable[StoredModel]:
+def models_here(known: Sequence[str]) -> ModelsHere:
     """What is in all places where models lie, and the folders of `known` that are elsewhere; heads in repos of their
-    own are no models."""
-    seen = set()
-    for model in Places().models():
-        seen.add(Path(model.folder).resolve())
-        if model.state == "installed":
-            kind = kind_of(Path(model.folder))
-            if kind is None or is_head(kind):
-                continue
-        yield model
+    own are no models, but take their room."""
+    all_there = Places().models()
+    found = [model for model in all_there if model.state != "installed" or _is_model(Path(model.folder))]
+    seen = {Path(model.folder).resolve() for model in all_there}
+    listed = {whole_of(model) for model in all_there if model.origin == "cache"}
     for path in known:
         folder = Path(path)
-        if path != GUIDE and folder.is_dir() and folder.resolve() not in seen:
-            yield StoredModel(path, path, "folder", "installed", 0)
+        is_older = folder.parent.name == "snapshots" and folder.parents[1] in listed  # another commit of a listed one
+        if path != GUIDE and folder.is_dir() and folder.resolve() not in seen and not is_older:
+            found.append(StoredModel(path, path, "folder", "installed", size_of(folder)))
+    heads = [model for model in all_there if model not in found]
+    return ModelsHere(tuple(found), disk_use((*found, *heads)))
+
+
+def _is_model(folder: Path) -> bool:
+    kind = kind_of(folder)
+    return kind is not None and not is_head(kind)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QUrl
+from PySide6.QtCore import QUrl, Signal
 from PySide6.QtGui import QDesktopServices
-from PySide6.QtWidgets import QHBoxLayout, QMessageBox, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
 from app.library import Library
 from app.session import Session
-from app.views.controls import Button, Elided, Hairline, Label, Paragraph, row
+from app.views.confirm import confirm
+from app.views.controls import Button, Elided, Hairline, Label, Paragraph, explain, row
 from app.views.empty import as_size
+from app.views.hub_token import TokenSection
 from app.views.instruments import Bar
 from app.views.page import Page
 from app.words import mark, tr
@@ -54,20 +56,38 @@ def progress_words(download: Download) -> str:
     return " · ".join(parts)
 
 
+WANT_TOKEN = ("gated", "not_granted", "token_refused", "not_found")
+"""Errors that another token may mend."""
+NUMBERS = mark(
+    "How much of the files has come, of how much in all. The rate is what came in the last few seconds, and the time "
+    "left is what is still to come at that rate. GB and MB are powers of ten, as in Finder."
+)
+
+
 class DownloadRow(QWidget):
     """One of them: its name, its numbers, a bar, and the buttons that its state allows."""
 
-    def __init__(self, session: Session, library: Library, download: Download) -> None:
+    token_wanted = Signal()
+
+    def __init__(self, session: Session, library: Library, download: Download, *, brief: bool = False) -> None:
+        """`brief` leaves out what can be done besides the one button."""
         super().__init__()
         self._session, self._library = session, library
         self._download = download
+        self._brief = brief
+        self.repo = download.repo
         owner, _, name = download.repo.partition("/")
         self.name = Elided(name, "row")
         self.name.setToolTip(download.repo)
         self.numbers = Label(role="small", tone="text2")
         self.bar = Bar()
         self.trouble = Paragraph(role="small", tone="text2")
-        self.main, self.page, self.drop = Button(""), Button(tr("Open its page"), "link"), Button("", "link")
+        explain(self.numbers, tr(NUMBERS))
+        self.main = Button("")
+        self.page = Button(tr("Open the page"), "link", "small")
+        self.token = Button(tr("Enter a token"), "link", "small")
+        self.drop = Button("", "link", "small")
+        self.token.clicked.connect(self.token_wanted)
         self.main.setFixedWidth(96)
         self.main.clicked.connect(self._do_main)
         self.page.clicked.connect(lambda: QDesktopServices.openUrl(QUrl(self._download.page)))
@@ -87,7 +107,7 @@ class DownloadRow(QWidget):
         column.setSpacing(6)
         column.addLayout(line)
         column.addWidget(self.trouble)
-        column.addLayout(row(self.page, self.drop, 1, spacing=16))
+        column.addLayout(row(self.page, self.token, self.drop, 1, spacing=16))
         column.addSpacing(6)
         column.addWidget(Hairline())
         self.setAccessibleName(f"{name}, {owner}")
@@ -107,9 +127,10 @@ class DownloadRow(QWidget):
         self.main.setText(words)
         self.main.setVisible(bool(words))
         self.main.setAccessibleName(f"{words}: {download.repo}")
-        self.page.setVisible(bool(download.page))
+        self.page.setVisible(bool(download.page) and not self._brief)
+        self.token.setVisible(error is not None and error.code in WANT_TOKEN and not self._brief)
         self.drop.setText(tr("Take off the list") if download.state == "done" else tr("Cancel and remove…"))
-        self.drop.setVisible(download.state != "removing")
+        self.drop.setVisible(download.state != "removing" and not self._brief)
 
     def _do_main(self) -> None:
         download = self._download
@@ -124,18 +145,14 @@ class DownloadRow(QWidget):
         download = self._download
         if download.state == "done":
             self._library.forget(download.id)
-        elif self.asks(download):
-            self._library.discard(download.id)
-
-    def asks(self, download: Download) -> bool:
-        """Whether the user means it: what has come would be lost."""
-        words = tr(
-            "Cancel the download of {name}? The {size} that have come are removed.",
-            name=download.repo,
-            size=as_size(download.have),
-        )
-        Answer = QMessageBox.StandardButton
-        return QMessageBox.question(self, tr("Cancel download"), words, Answer.Yes | Answer.No) == Answer.Yes
+        else:
+            confirm(
+                self,
+                tr("Cancel the download of {name}?", name=download.repo),
+                tr("The {size} that have come are removed for good.", size=as_size(download.have)),
+                tr("Cancel and Remove"),
+                lambda: self._library.discard(download.id),
+            )
 
 
 class DownloadsPage(Page):
@@ -148,12 +165,19 @@ class DownloadsPage(Page):
         self._list = QVBoxLayout()
         self._list.setSpacing(0)
         self.empty = Paragraph(role="ui", tone="text2")
+        self.token = TokenSection(library.token)
         self.column.addLayout(self._list)
         self.column.addSpacing(12)
         self.column.addWidget(self.empty)
+        self.column.addWidget(self.token)
         self.column.addStretch(1)
         library.downloads_changed.connect(self.refresh)
         self.refresh()
+
+    def enter_token(self) -> None:
+        """Bring the field for the token into sight, with the cursor in it."""
+        self.ensureWidgetVisible(self.token)
+        self.token.field.setFocus()
 
     def refresh(self) -> None:
         downloads = {download.id: download for download in self._library.downloads}
@@ -164,6 +188,7 @@ class DownloadsPage(Page):
                 self.rows[id].show_download(download)
             else:
                 self.rows[id] = DownloadRow(self._session, self._library, download)
+                self.rows[id].token_wanted.connect(self.enter_token)
                 self._list.addWidget(self.rows[id])
         nothing = tr("Nothing is being downloaded. Find has models that suit this Mac.")
         kept = tr("Downloads go on while this window is closed, and after a restart where they were.")

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QTimer
+from PySide6.QtCore import QTimer, Signal
 from PySide6.QtWidgets import QHBoxLayout, QLineEdit, QVBoxLayout, QWidget
 
 from app import theme
 from app.library import Library
 from app.session import Session
-from app.views.controls import Button, Hairline, Paragraph, Segments, row
-from app.views.downloads import STATES
+from app.views.controls import Button, Hairline, Paragraph, Segments, explain, row
+from app.views.downloads import STATES, WANT_TOKEN
 from app.views.empty import as_size
 from app.views.model_row import Action, ModelRow, headings
 from app.views.page import Page
+from app.views.stored_row import sentences
 from app.words import mark, tr
-from engine.types import HubModel, Judgement, Suggestion
+from engine.types import CatalogEntry, ErrorReport, HubModel, Judgement, Suggestion
 
 PAUSE_MS = 350
 """How long nobody has typed before the hub is asked."""
@@ -25,6 +26,8 @@ NOTHING = mark("The hub has no model for MLX with all these words in its name. T
 
 class FindPage(Page):
     """A field, what is suggested while it is empty, and what was found."""
+
+    token_wanted = Signal()
 
     def __init__(self, session: Session, library: Library) -> None:
         super().__init__(tr("Find"))
@@ -165,9 +168,12 @@ class FindPage(Page):
             if each.entry.repo in self.rows:
                 continue
             label = tr("Suggested") if index == 0 else tr("Smaller")
-            self._make_row(each.entry.repo, each.entry.name, f"{label} · {each.why}", self._suggested)
+            facts = [label, each.why, *([each.entry.licence] if each.entry.licence else [])]
+            self._make_row(each.entry.repo, each.entry.name, " · ".join(facts), self._suggested)
             made = self.rows[each.entry.repo]
             made.size_label.setText(as_size(each.entry.whole))
+            made.known = source_words(each.entry)
+            explain(made.name, made.known)
         self.refresh()
 
     def _on_judged(self, named: str) -> None:
@@ -182,6 +188,7 @@ class FindPage(Page):
         path, download = self._path_of(repo), self._library.of_repo(repo)
         found = self._library.judgements.get(repo)
         shown.show_doing("")
+        self._refresh_note(repo, shown, found)
         if path is None and download is not None and download.state == "done":
             path = download.folder
         if path is not None:
@@ -198,9 +205,28 @@ class FindPage(Page):
             primary = bool(first) and first[0].entry.repo == repo
             shown.show_action(Action(tr("Download"), lambda: self._library.download(repo), primary))
 
+    def _refresh_note(self, repo: str, shown: ModelRow, found: Judgement | ErrorReport | None) -> None:
+        if isinstance(found, ErrorReport) and found.code in WANT_TOKEN:
+            page = Action(tr("Open the page"), lambda: self._library.open_page(repo))
+            shown.show_note(sentences(found), [page, Action(tr("Enter a token"), self.token_wanted.emit)])
+        else:
+            shown.show_note("")
+
     def _path_of(self, repo: str) -> str | None:
         """The folder of this repo, where it is on this computer."""
         wanted = repo.partition("@")[0]
         marked = "models--" + wanted.replace("/", "--")
         here = [model for model in self._library.here or () if model.state == "installed"]
         return next((model.folder for model in here if model.repo == wanted or marked in model.folder), None)
+
+
+def source_words(entry: CatalogEntry) -> str:
+    """Under what licence a model of the catalog is given, and who says all this of it."""
+    licence = entry.licence or tr("not stated by the source")
+    return tr(
+        "Licence: {licence}. Known to be good with {head}; source: {source}. As of {date}.",
+        licence=licence,
+        head=entry.head.repo if entry.head else tr("its own head"),
+        source=entry.source,
+        date=entry.date,
+    )

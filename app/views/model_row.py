@@ -6,21 +6,21 @@ A click on the badge of reading ahead opens the numbers behind it, with the rece
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QApplication, QGridLayout, QHBoxLayout, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QApplication, QGridLayout, QHBoxLayout, QMenu, QPushButton, QVBoxLayout, QWidget
 
 from app import theme
-from app.views.controls import Button, Dot, Elided, Hairline, Label, Paragraph, explain, restyle, row
+from app.views.controls import Button, Dot, Elided, Hairline, IconButton, Label, Paragraph, explain, restyle, row
 from app.views.empty import as_size, in_words
 from app.views.instruments import Bar
 from app.words import mark, tr
 from engine.types import ErrorReport, Judgement, MtpVerdict
 
 ROW = 56
-SIZE, FIT, MTP, ACTION = 72, 84, 176, 140
+SIZE, FIT, MTP, ACTION = 72, 84, 176, 184
 """Widths of the columns in px; the name has the rest."""
 PROGRESS = 64
 
@@ -39,13 +39,28 @@ VERDICTS: dict[str, tuple[str, str]] = {
 }
 
 
+MEANINGS: dict[str, str] = {
+    "size": mark("What its files take on the disk, its own head included; GB and MB are powers of ten, as in Finder."),
+    "fit": mark(
+        "Whether weights, head and a chat of 8,192 tokens go into the memory for models. Fits well: in half of it. "
+        "Fits: in 85 %. Tight: it just goes in. Too large: it does not."
+    ),
+    "mtp": mark(
+        "What reading ahead with a multi-token-prediction head would be here. A number is how many times as fast as "
+        "plain decoding it was when it was measured on this computer; without one it was not measured yet."
+    ),
+}
+"""What the words in the columns mean."""
+
+
 @dataclass(frozen=True)
 class Action:
-    """The one thing to do with a model, and whether it is the page's first choice."""
+    """Something to do with a model, whether it is the page's first choice, and whether it is possible now."""
 
     words: str
     do: Callable[[], object]
     primary: bool = False
+    possible: bool = True
 
 
 class Badge(QPushButton):
@@ -57,7 +72,6 @@ class Badge(QPushButton):
         self.setFont(theme.current().font("badge"))
         self.setFixedHeight(20)
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        self.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
 
     def show_words(self, words: str, state: str) -> None:
         self.setText(words)
@@ -67,7 +81,6 @@ class Badge(QPushButton):
     def let_click(self, name: str) -> None:
         """Make a button of it that is called `name`."""
         self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
-        self.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents, False)
         self.setCursor(Qt.CursorShape.PointingHandCursor)
         self.setAccessibleName(name)
 
@@ -85,7 +98,7 @@ def verdict_words(verdict: MtpVerdict) -> tuple[str, str]:
 class Details(QWidget):
     """The parts of the memory that a model needs, why reading ahead is on or off, and the receipt to copy."""
 
-    def __init__(self, found: Judgement) -> None:
+    def __init__(self, found: Judgement, known: str) -> None:
         super().__init__()
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 12)
@@ -121,11 +134,42 @@ class Details(QWidget):
             column.addWidget(Paragraph(facts, "small", "text2"))
         else:
             column.addWidget(Paragraph(found.mtp.sentence, "small", "text2"))
+        if known:
+            column.addWidget(Paragraph(known, "small", "text2"))
         self.copy = Button(tr("Copy receipt as JSON"), "link", "small")
         self.copy.clicked.connect(
             lambda: QApplication.clipboard().setText(json.dumps(found.receipt.to_json(), indent=1))
         )
         column.addLayout(row(self.copy, 1))
+
+
+class Note(QWidget):
+    """What has to be said of a model under its line, and what can be done about it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words = Paragraph(role="small", tone="text2")
+        self.links: list[Button] = []
+        self._actions: tuple[Action, ...] = ()
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 12)
+        column.setSpacing(6)
+        column.addWidget(self.words)
+        self._line = QHBoxLayout()
+        self._line.setSpacing(16)
+        self._line.addStretch(1)
+        column.addLayout(self._line)
+
+    def show_note(self, words: str, actions: Sequence[Action]) -> None:
+        self.words.show_text(words)
+        if [action.words for action in actions] != [action.words for action in self._actions]:
+            for link in self.links:
+                link.deleteLater()
+            self.links = [Button(action.words, "link", "small") for action in actions]
+            for index, link in enumerate(self.links):
+                link.clicked.connect(lambda _=False, index=index: self._actions[index].do())
+                self._line.insertWidget(index, link)
+        self._actions = tuple(actions)
 
 
 class ModelRow(QWidget):
@@ -137,21 +181,29 @@ class ModelRow(QWidget):
         self.quiet = Elided(quiet, "small", "text3")
         self.size_label = Label(role="cell")
         self.size_label.setFixedWidth(SIZE)
+        explain(self.size_label, tr(MEANINGS["size"]))
         self.size_label.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
         self.fit, self.mtp = Badge(), Badge()
         self.mtp.let_click(tr("Details of {name}", name=name))
         self.mtp.clicked.connect(self.toggle)
         self.dot, self.state = Dot(), Label(role="ui", tone="text2")
         self.action = Button("")
-        self.second = Button("", "link", "small")
-        self.second.clicked.connect(lambda: self._second and self._second.do())
-        self._second: Action | None = None
+        self.more = IconButton("more", tr("More for {name}", name=name))
+        self.more.setPopupMode(IconButton.ToolButtonPopupMode.InstantPopup)
+        self.menu = QMenu(self.more)
+        self.menu.aboutToShow.connect(self._fill_menu)
+        self.more.setMenu(self.menu)
+        self.more.hide()
+        self.note = Note()
+        self.note.hide()
         self.progress = Bar()
         self.progress.setFixedWidth(PROGRESS)
         self._action: Action | None = None
         self.action.clicked.connect(lambda: self._action and self._action.do())
         self._judgement: Judgement | None = None
         self._details: Details | None = None
+        self.known = ""
+        """What the catalog says of it, to be read among its numbers."""
         names = QVBoxLayout()
         names.setContentsMargins(0, 0, 0, 0)
         names.setSpacing(0)
@@ -170,22 +222,16 @@ class ModelRow(QWidget):
         across.addWidget(_held(self.mtp, MTP))
         end = QWidget()
         end.setFixedWidth(ACTION)
-        buttons = QVBoxLayout(end)
-        buttons.setContentsMargins(0, 0, 0, 0)
-        buttons.setSpacing(2)
-        buttons.addStretch(1)
-        buttons.addLayout(row(1, self.dot, self.state, self.progress, self.action))
-        buttons.addLayout(row(1, self.second))
-        buttons.addStretch(1)
+        end.setLayout(row(1, self.dot, self.state, self.progress, self.action, self.more))
         across.addWidget(end)
         self._column = QVBoxLayout(self)
         self._column.setContentsMargins(0, 0, 0, 0)
         self._column.setSpacing(0)
         self._column.addWidget(line)
+        self._column.addWidget(self.note)
         self._column.addWidget(Hairline())
         self.show_doing("")
         self.show_action(None)
-        self.show_second(None)
         self.fit.show_words("", "neutral")
         self.mtp.show_words("", "neutral")
 
@@ -205,22 +251,28 @@ class ModelRow(QWidget):
         words, state = FITS[found.fit] if found.fit else ("", "neutral")
         self.fit.show_words(tr(words) if words else "", state)
         if found.memory is not None:
-            explain(
-                self.fit,
-                tr(
-                    "Needs {need} of the {has} that a model may have here.",
-                    need=as_size(found.memory.total),
-                    has=as_size(found.available),
-                ),
+            needs = tr(
+                "Needs {need} of the {has} that a model may have here.",
+                need=as_size(found.memory.total),
+                has=as_size(found.available),
             )
+            explain(self.fit, f"{needs}\n{tr(MEANINGS['fit'])}")
         if found.error is not None and found.fit is None:
             self.mtp.show_words(tr("Cannot be opened"), "error")
             self.quiet.show_text(found.error.what)
         else:
             self.mtp.show_words(*verdict_words(found.mtp))
-        explain(self.mtp, found.mtp.sentence)
+        explain(self.mtp, f"{found.mtp.sentence}\n{tr(MEANINGS['mtp'])}")
         if self._details is not None:
             self.toggle()
+
+    def clear_judgement(self) -> None:
+        """It is not what was judged any more."""
+        self._judgement = None
+        if self._details is not None:
+            self.toggle()
+        self.fit.show_words("", "neutral")
+        self.mtp.show_words("", "neutral")
 
     def show_action(self, action: Action | None) -> None:
         self._action = action
@@ -230,13 +282,24 @@ class ModelRow(QWidget):
             self.action.setAccessibleName(f"{action.words}: {self.name.accessibleName()}")
             restyle(self.action, "kind", "fill" if action.primary else "plain")
 
-    def show_second(self, action: Action | None) -> None:
-        """Another thing to do, in small under the first."""
-        self._second = action
-        self.second.setVisible(action is not None)
-        if action is not None:
-            self.second.setText(action.words)
-            self.second.setAccessibleName(f"{action.words}: {self.name.accessibleName()}")
+    def show_note(self, words: str, actions: Sequence[Action] = ()) -> None:
+        """Say something under its line; no words take that away."""
+        self.note.setVisible(bool(words))
+        self.note.show_note(words, actions)
+
+    def choices(self) -> list[Action | None]:
+        """What else can be done with it, for the menu behind the three dots; None parts groups."""
+        return []
+
+    def _fill_menu(self) -> None:
+        self.menu.clear()
+        for choice in self.choices():
+            if choice is None:
+                self.menu.addSeparator()
+                continue
+            entry = self.menu.addAction(choice.words)
+            entry.setEnabled(choice.possible)
+            entry.triggered.connect(lambda _=False, do=choice.do: do())
 
     def show_doing(self, words: str, share: float | None = None, live: bool = False) -> None:
         """What is happening with it, in a word, and how far it has come."""
@@ -254,7 +317,7 @@ class ModelRow(QWidget):
             self._details.deleteLater()
             self._details = None
         elif self._judgement is not None:
-            self._details = Details(self._judgement)
+            self._details = Details(self._judgement, self.known)
             self._column.insertWidget(1, self._details)
 
     @property
@@ -277,10 +340,12 @@ def headings() -> QWidget:
     across.setContentsMargins(0, 0, 0, 6)
     across.setSpacing(24)
     across.addWidget(Label(tr("Model"), "cap", "text2"), 1)
-    for words, width, right in ((tr("Size"), SIZE, True), (tr("Fit"), FIT, False), (tr("MTP on this Mac"), MTP, False)):
+    columns = ((tr("Size"), "size", SIZE), (tr("Fit"), "fit", FIT), (tr("MTP on this Mac"), "mtp", MTP))
+    for words, meaning, width in columns:
         label = Label(words, "cap", "text2")
         label.setFixedWidth(width)
-        if right:
+        explain(label, tr(MEANINGS[meaning]))
+        if meaning == "size":
             label.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
         across.addWidget(label)
     end = QWidget()

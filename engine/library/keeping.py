@@ -14,10 +14,10 @@ from engine.library import failures, snapshot
 from engine.library.connection import Connection
 from engine.library.remote import RemoteFile, newest_commit
 from engine.library.transfer import CHUNK, PART, digest_of
-from engine.types import StoredModel, Verified
+from engine.types import Removal, StoredModel, Verified
 
 Trash = Callable[[Path], None]
-"""Puts a folder into the system's Trash; raises OSError where that is not possible."""
+"""Puts a folder into the system's Trash; raises EngineError or OSError where that is not possible."""
 
 
 def newer(connection: Connection, model: StoredModel) -> str | None:
@@ -59,18 +59,10 @@ def verify(model: StoredModel, moved: Callable[[int], None] = lambda bytes: None
 def remove(model: StoredModel, trash: Trash | None = None) -> int:
     """Delete a model with everything that came of it; returns the bytes that were freed (or lie in the Trash now).
 
-    `trash` is used where the model lies in a folder of its own. In a cache a content that another model uses stays.
-    Raises EngineError (not_removable, and those of the disk).
+    `trash` is used where nothing of it is shared with another model. In a cache a content that another model uses
+    stays. Raises EngineError (not_removable, and those of the disk and of `trash`).
     """
-    if model.origin == "box":
-        what = "The Guide is part of Foreword and cannot be deleted alone."
-        raise EngineError("not_removable", what)
-    whole = snapshot.whole_of(model)
-    if model.origin == "cache" and snapshot.repo_of(whole) is None:
-        raise EngineError("not_removable", f"{model.name} has no folder of its own in the cache.")
-    if model.state == "not_connected" or not whole.exists():
-        what = f"{model.name} is not there: its disk may not be connected."
-        raise EngineError("not_removable", what, next_step="Connect the disk, then try again.")
+    whole = _whole(model)
     try:
         shared = _shared(whole) if model.origin == "cache" else set()
         own = {(path.stat().st_dev, path.stat().st_ino) for path in shared}
@@ -84,6 +76,32 @@ def remove(model: StoredModel, trash: Trash | None = None) -> int:
         return freed + _sweep(whole.parent, shared)
     except OSError as error:
         raise failures.on_disk(error, str(whole.parent)) from error
+
+
+def removal(model: StoredModel) -> Removal:
+    """What `remove` would free, and what it would leave to other models. Raises EngineError as that does."""
+    whole = _whole(model)
+    try:
+        shared = _shared(whole) if model.origin == "cache" else set()
+        others = _used(whole.parent, but=whole)
+        stays = sum(blob.stat().st_size for blob in shared & others)
+        return Removal(sum(snapshot.contents(whole).values()) - stays, stays, for_good=bool(shared))
+    except OSError as error:
+        raise failures.on_disk(error, str(whole.parent)) from error
+
+
+def _whole(model: StoredModel) -> Path:
+    """All that is deleted with a model. Raises EngineError (not_removable)."""
+    if model.origin == "box":
+        what = "The Guide is part of Foreword and cannot be deleted alone."
+        raise EngineError("not_removable", what)
+    whole = snapshot.whole_of(model)
+    if model.origin == "cache" and snapshot.repo_of(whole) is None:
+        raise EngineError("not_removable", f"{model.name} has no folder of its own in the cache.")
+    if model.state == "not_connected" or not whole.exists():
+        what = f"{model.name} is not there: its disk may not be connected."
+        raise EngineError("not_removable", what, next_step="Connect the disk, then try again.")
+    return whole
 
 
 def _set_aside(path: Path, file: RemoteFile, blobs: Path) -> None:
@@ -131,11 +149,16 @@ def _sweep(cache: Path, shared: set[Path]) -> int:
 
     Not by the hub's own client: it goes by commits, and two repos that were copied from each other share those too.
     """
-    used = {blob.resolve() for blob in cache.glob("*--*/blobs/*") if blob.is_symlink()}
     freed = 0
-    for blob in shared - used:
+    for blob in shared - _used(cache):
         with FileLock(blob.with_name(blob.name + ".lock")):
             freed += blob.stat().st_size
             blob.unlink()
             blob.with_name(blob.name + ".refs").unlink(missing_ok=True)
     return freed
+
+
+def _used(cache: Path, but: Path | None = None) -> set[Path]:
+    """The contents of a cache's store that a repo uses, other than the one in the folder `but`."""
+    links = (blob for blob in cache.glob("*--*/blobs/*") if blob.parents[1] != but)
+    return {blob.resolve() for blob in links if blob.is_symlink()}

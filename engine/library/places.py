@@ -183,6 +183,7 @@ def _in_folder(place: Path, origin: Origin) -> list[StoredModel]:
                 repo=repo,
                 percent=standing.percent,
                 missing=(*standing.missing, *standing.wrong),
+                place=str(place) if origin == "folder" else "",
             )
         )
     return found

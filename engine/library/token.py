@@ -11,6 +11,7 @@ from pathlib import Path
 
 from engine.errors import EngineError
 from engine.library.failures import host_of
+from engine.types import HubToken, TokenSource
 
 SERVICE = "Foreword hub token"
 """What the entry is called in the keychain; its account is the hub's host name."""
@@ -20,20 +21,42 @@ THE_HUB = "huggingface.co"
 
 def token_for(endpoint: str) -> str | None:
     """The token to send to the hub at `endpoint`, or None. A keychain that is locked or missing is none."""
+    return _found(endpoint)[1]
+
+
+def standing(endpoint: str) -> HubToken:
+    """Where that token comes from, and whether one could be kept."""
+    return HubToken(host_of(endpoint), _found(endpoint)[0], has_keychain())
+
+
+def has_keychain() -> bool:
+    """Whether this system has a keychain: Linux without a desktop has none."""
+    import keyring
+    from keyring.errors import KeyringError
+
+    try:
+        return bool(keyring.get_keyring().priority >= 1)  # what keyring itself would recommend for this
+    except (KeyringError, RuntimeError, OSError):
+        return False
+
+
+def _found(endpoint: str) -> tuple[TokenSource, str | None]:
     for variable in ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"):
         if token := _clean(os.environ.get(variable, "")):
-            return token
+            return "environment", token
     host = host_of(endpoint)
     if token := _kept(host):
-        return token
+        return "keychain", token
     if host == THE_HUB:
         from huggingface_hub import constants
 
         try:
-            return _clean(Path(constants.HF_TOKEN_PATH).read_text(encoding="utf-8"))
+            token = _clean(Path(constants.HF_TOKEN_PATH).read_text(encoding="utf-8"))
         except (OSError, UnicodeError):
-            return None
-    return None
+            token = None
+        if token is not None:
+            return "file", token
+    return "none", None
 
 
 def keep(endpoint: str, token: str) -> None:

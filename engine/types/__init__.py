@@ -41,15 +41,18 @@ from engine.types.library import (
     DownloadChange,
     Fit,
     HubModel,
+    HubToken,
     Judgement,
     LibraryFacts,
     MemoryNeed,
+    ModelsHere,
     MtpKind,
     MtpVerdict,
     SearchOrder,
     SearchPage,
     Sidecar,
     Suggestion,
+    TokenSource,
 )
 from engine.types.model import (
     CacheShape,
@@ -103,7 +106,7 @@ from engine.types.request import (
     SetBy,
     UsedSampling,
 )
-from engine.types.stored import Origin, StoredModel, StoredState, Verified
+from engine.types.stored import Origin, Removal, StoredModel, StoredState, Verified
 
 __all__ = [
     "MAX_DEPTH",
@@ -140,6 +143,7 @@ __all__ = [
     "HeadInfo",
     "HeadOrigin",
     "HubModel",
+    "HubToken",
     "Judgement",
     "KVQuantisation",
     "LeftOut",
@@ -154,6 +158,7 @@ __all__ = [
     "Message",
     "Mode",
     "ModelInfo",
+    "ModelsHere",
     "MtpKind",
     "MtpVerdict",
     "MtpWish",
@@ -168,6 +173,7 @@ __all__ = [
     "Ready",
     "Receipt",
     "Refusal",
+    "Removal",
     "Reply",
     "Request",
     "Role",
@@ -189,6 +195,7 @@ __all__ = [
     "TextDelta",
     "Timing",
     "Timings",
+    "TokenSource",
     "Unloaded",
     "UsedSampling",
     "Verified",

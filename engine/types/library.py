@@ -7,11 +7,14 @@ from typing import Literal
 
 from engine.types.model import Capability, Device
 from engine.types.reply import ErrorReport, Receipt
+from engine.types.stored import StoredModel
 
 Fit = Literal["well", "fits", "tight", "too_large"]
 MtpKind = Literal["ready", "sidecar", "off_here", "none", "unusable"]
 SearchOrder = Literal["downloads", "lastModified"]
 DownloadChange = Literal["pause", "resume", "discard", "forget"]
+TokenSource = Literal["environment", "keychain", "file", "none"]
+"""HF_TOKEN; the system's keychain; the file that the hub's own login wrote."""
 
 
 @dataclass(frozen=True)
@@ -143,7 +146,8 @@ class SearchPage:
 @dataclass(frozen=True)
 class LibraryFacts:
     """This computer as a place for models: the memory that one may have and the free disk, in bytes, the folder that
-    downloads go to, whether reading ahead pays on its chip with 4-bit weights and why, and what is suggested."""
+    downloads go to, whether reading ahead pays on its chip with 4-bit weights and why, what is suggested, and the
+    address of the hub that is asked."""
 
     device: Device
     available: int
@@ -152,3 +156,22 @@ class LibraryFacts:
     pays: bool
     reason: str
     suggestions: tuple[Suggestion, ...]
+    hub: str
+
+
+@dataclass(frozen=True)
+class ModelsHere:
+    """The models on this computer, and the bytes that they take together: what several share counts once."""
+
+    models: tuple[StoredModel, ...]
+    size: int
+
+
+@dataclass(frozen=True)
+class HubToken:
+    """Where the user's token for a hub comes from, never the token itself. `host` is the hub's; `keychain` says whether
+    this computer has one that a token could be put into."""
+
+    host: str
+    source: TokenSource
+    keychain: bool

@@ -30,6 +30,18 @@ class StoredModel:
     commit: str = ""
     percent: int = 100
     missing: tuple[str, ...] = ()
+    place: str = ""
+    """The folder of the user's in which it was found, "" for the other places."""
+
+
+@dataclass(frozen=True)
+class Removal:
+    """What deleting a model frees, and what of it other models use and stays, both in bytes. `for_good`: it cannot go
+    into the Trash, for parts of it lie in the cache's store for several models."""
+
+    frees: int
+    stays: int = 0
+    for_good: bool = False
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,9 @@ from pytestqt.qtbot import QtBot
 
 from app import theme
 from tests.app.house import House
+from tests.app.models_house import opened, served
+
+__all__ = ["opened", "served"]
 
 
 @pytest.fixture(scope="session")

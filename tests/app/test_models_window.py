@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,7 +12,6 @@ from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from app import main
-from app.settings import Settings
 from app.views.first_run import FirstModels
 from app.views.model_row import ModelRow
 from app.views.models import ModelsWindow
@@ -20,58 +19,11 @@ from engine.librarian import Librarian
 from engine.library.places import Places
 from engine.types import StoredModel
 from tests.app.house import House
+from tests.app.models_house import answer, download, go_silent, house_of, judged, question, type_and_find
 from tests.app.scripted_worker import model_info
 from tests.checkpoints import build, drop_shard
 from tests.engine.folders import DENSE, TARGET, stored, write_folder, write_safetensors
-from tests.hub import Answer, Hub, Silence
-
-
-@pytest.fixture
-def served() -> Iterator[Hub]:
-    with Hub() as served:
-        yield served
-
-
-@pytest.fixture
-def opened(
-    qtbot: QtBot, served: Hub, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> Iterator[Callable[[], ModelsWindow]]:
-    """Opens the Models window of a house with one model folder besides Guide."""
-    folder = write_folder(tmp_path / "Tiny-4bit", TARGET | stored(DENSE))
-    state = tmp_path / "downloads.json"
-    monkeypatch.setattr(main, "make_librarian", lambda: Librarian(served.endpoint, state))
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "cache"))
-    house = House(qtbot, Settings(recent_models=[str(folder)]))
-    house.load()
-
-    def open_models() -> ModelsWindow:
-        house.window.menus["models"].trigger()
-        window = house.window.findChild(ModelsWindow)
-        assert window is not None
-        qtbot.waitUntil(lambda: len(window.here.rows) == 2)
-        return window
-
-    open_models.house = house  # type: ignore[attr-defined]
-    yield open_models
-    house.window.close()
-
-
-def house_of(opened: Callable[[], ModelsWindow]) -> House:
-    house = opened.house  # type: ignore[attr-defined]
-    assert isinstance(house, House)
-    return house
-
-
-def judged(qtbot: QtBot, row: ModelRow) -> None:
-    qtbot.waitUntil(lambda: bool(row.mtp.text()))
-
-
-def type_and_find(qtbot: QtBot, window: ModelsWindow, words: str) -> None:
-    window.look()
-    window.find.field.setText(words)
-    qtbot.keyClick(window.find.field, Qt.Key.Key_Return)
-    qtbot.waitUntil(lambda: not window._library.searching)
-
+from tests.hub import Answer, Hub
 
 # ---------------------------------------------------------------- on this Mac
 
@@ -126,7 +78,7 @@ def test_models_stand_in_their_order_also_when_one_goes_as_another_comes(
         rows = [window.here._list.itemAt(index).widget() for index in range(window.here._list.count())]
         return [row.name.accessibleName() for row in rows if isinstance(row, ModelRow)]
 
-    qtbot.waitUntil(lambda: window._library._open == 0)
+    qtbot.waitUntil(lambda: window._library._asking._open == 0)
     assert list_models("a", "b") == ["a", "b"]
     assert list_models("b", "c") == ["b", "c"]
 
@@ -296,27 +248,6 @@ def test_what_is_found_outlives_the_window(opened: Callable[[], ModelsWindow], s
 # ---------------------------------------------------------------- downloads
 
 
-def go_silent(served: Hub) -> None:
-    """From here on the weights stop coming after 10,000 bytes."""
-    served.misbehave("model.safetensors", Silence(after=10_000), times=None)
-
-
-def nothing() -> None:
-    """All is well with the hub."""
-
-
-def download(qtbot: QtBot, window: ModelsWindow, repo: str, before: Callable[[], None] = nothing) -> ModelRow:
-    """Find the repo and press its button; `before` happens when it has been judged."""
-    type_and_find(qtbot, window, repo)
-    row = window.find.rows[repo]
-    judged(qtbot, row)
-    assert row.action.text() == "Download"
-    before()
-    row.action.click()
-    qtbot.waitUntil(lambda: repo in [each.repo for each in window._library.downloads])
-    return row
-
-
 def test_a_model_goes_from_found_to_downloaded_to_loaded(
     opened: Callable[[], ModelsWindow], served: Hub, qtbot: QtBot, tmp_path: Path
 ) -> None:
@@ -377,18 +308,18 @@ def test_d20_cancelling_asks_and_then_frees_the_disk(
     served: Hub,
     qtbot: QtBot,
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     served.add("somebody/tiny", write_folder(tmp_path / "tiny"))
     window = opened()
     download(qtbot, window, "somebody/tiny", lambda: go_silent(served))
     qtbot.waitUntil(lambda: window._library.downloads[0].have > 9_000)
     (shown,) = window.downloads.rows.values()
-    monkeypatch.setattr(shown, "asks", lambda _: False)
     shown.drop.click()
+    answer("Cancel")
     assert window._library.downloads
-    monkeypatch.setattr(shown, "asks", lambda _: True)
     shown.drop.click()
+    assert "removed for good" in question().informativeText()
+    answer("Cancel and Remove")
     qtbot.waitUntil(lambda: not window._library.downloads)
     qtbot.waitUntil(lambda: not list((tmp_path / "cache").rglob("*.incomplete")))
 
@@ -406,7 +337,7 @@ def test_a_head_comes_along_with_its_model(
     qtbot.waitUntil(lambda: [each.state for each in window._library.downloads] == ["done", "done"])
     qtbot.waitUntil(lambda: len(window.here.rows) == 3)  # Guide, the folder, the model: a head alone is none
     target = next(row for path, row in window.here.rows.items() if "Qwen3.8" in path)
-    qtbot.waitUntil(lambda: bool(target.mtp.text()) and target.second.isHidden())
+    qtbot.waitUntil(lambda: bool(target.mtp.text()) and target.action.text() == "Load")
 
 
 def test_d19_closing_the_window_ends_no_download_and_the_next_start_goes_on(

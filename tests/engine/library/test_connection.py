@@ -12,36 +12,16 @@ import keyring
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from keyring.backend import KeyringBackend
-from keyring.errors import PasswordDeleteError
 
 from engine.errors import EngineError
 from engine.library import failures, token
 from engine.library.connection import Connection
 from engine.library.failures import HubError
 from engine.sizes import size_words
+from tests.engine.keychain import Keychain
 from tests.hub import LOGIN_PAGE, Answer, Hub, RedirectLoop, Silence
 
 FILES = {"config.json": b"{}", "model.safetensors": b"weights"}
-
-
-class Keychain(KeyringBackend):
-    """A keychain that is there while a test runs."""
-
-    priority = 1
-
-    def __init__(self) -> None:
-        self.held: dict[tuple[str, str], str] = {}
-
-    def get_password(self, service: str, username: str) -> str | None:
-        return self.held.get((service, username))
-
-    def set_password(self, service: str, username: str, password: str) -> None:
-        self.held[service, username] = password
-
-    def delete_password(self, service: str, username: str) -> None:
-        if self.held.pop((service, username), None) is None:
-            raise PasswordDeleteError
 
 
 @pytest.fixture

@@ -14,10 +14,10 @@ from engine.errors import EngineError, ModelError
 from engine.library import snapshot
 from engine.library.connection import Connection
 from engine.library.downloads import Downloads
-from engine.library.keeping import newer, remove, verify
+from engine.library.keeping import newer, removal, remove, verify
 from engine.library.local import resolve
 from engine.library.places import Places, disk_use
-from engine.types import StoredModel
+from engine.types import Removal, StoredModel
 from tests.checkpoints import build, drop_shard, drop_tokenizer, truncate
 from tests.hub import Answer, Hub
 
@@ -192,6 +192,7 @@ def test_d15_deleting_leaves_what_another_model_has_in_the_shared_store(
     one, other = listed(places)
     weights = sum(path.stat().st_size for path in second.glob("*.safetensors"))
     assert disk_use((one, other)) == one.size + other.size - weights
+    assert removal(one) == Removal(one.size - weights, stays=weights, for_good=True)
     assert remove(one) == one.size - weights
     assert [model.name for model in listed(places)] == [other.name]
     assert verify(other).good
