@@ -11,7 +11,6 @@ from functools import partial
 
 from PySide6.QtCore import QCoreApplication, QLocale, QTranslator
 from PySide6.QtGui import QIcon
-from PySide6.QtWidgets import QApplication
 
 from app import crash, paths, theme, words
 from app.asking import LibrarianLike
@@ -22,9 +21,11 @@ from app.chats.store import Store
 from app.instance import Instance
 from app.library import Library
 from app.local_api import LocalApi, ServerLike
+from app.opened import Application, Opened
 from app.session import Session
 from app.settings import Settings
 from app.views.empty import read_prompts
+from app.views.model_link import ModelLink
 from app.views.window import Window
 
 SWITCH_INTERVAL_S = 0.0005
@@ -54,9 +55,9 @@ def make_librarian() -> LibrarianLike:
     return Librarian(state=paths.data_folder() / "downloads.json")
 
 
-def application(argv: Sequence[str]) -> QApplication:
+def application(argv: Sequence[str]) -> Application:
     """The Qt application, dressed."""
-    qt = QApplication(list(argv))
+    qt = Application(argv)
     qt.setApplicationName("Foreword")
     qt.setApplicationDisplayName("Foreword")
     qt.setWindowIcon(QIcon(str(paths.RESOURCES / "icon.svg")))
@@ -107,6 +108,13 @@ def build(settings: Settings, bridge: Bridge, store: Store | None = None) -> Win
     return window
 
 
+def answer(opened: Opened, window: Window) -> None:
+    """Let the window do what becomes of files and links that the system opens with the app."""
+    opened.model_named.connect(ModelLink(window).ask)
+    opened.file_given.connect(window.session.shelf.import_from)
+    opened.refused.connect(window.session.notice)
+
+
 def dress(settings: Settings, changed: str) -> None:
     """Let a changed setting of the window's looks hold at once."""
     if changed == "appearance":
@@ -131,6 +139,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if crashed:
             window.tell_of_crash()
         instance.raised.connect(window.come_forward)
+        answer(qt.opened, window)
         # What has been imported stays; looking through it for garbage would hold up the window for 50 ms at a time.
         bridge.ready.connect(gc.freeze)
         qt.aboutToQuit.connect(bridge.shutdown)

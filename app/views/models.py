@@ -108,6 +108,12 @@ class ModelsWindow(QWidget):
         self.show_page("downloads")
         self.downloads.enter_token()
 
+    def look_for(self, words: str) -> None:
+        """Look for these words, or for the one model of an id."""
+        self.look()
+        self.find.field.setText(words)
+        self.find.look()
+
     def open(self) -> None:
         """Come to the front with what is so now."""
         self._library.refresh()

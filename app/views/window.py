@@ -263,13 +263,15 @@ class Window(QMainWindow):
         self._settings_window.raise_()
         self._settings_window.activateWindow()
 
-    def show_models(self, page: str = "") -> None:
-        """Open the models, on `page` where one is named."""
+    def show_models(self, page: str = "", words: str = "") -> None:
+        """Open the models, on `page` where one is named, and look for `words` where there are some."""
         if self._models_window is None:
             self._models_window = ModelsWindow(self.session, self.library, self)
         if page:
             self._models_window.show_page(page)
         self._models_window.open()
+        if words:
+            self._models_window.look_for(words)
 
     def _about(self) -> None:
         QMessageBox.about(
