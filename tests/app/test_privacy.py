@@ -75,7 +75,7 @@ raise SystemExit(code)
 
 
 def chat(home: Path, to: str = "") -> dict[str, list[str]]:
-    """One run of the app: start, Guide, one question, its answer, the end; or, instead of all that, a call to an address."""
+    """One run of the app: start, Guide, one question, its answer, the end. With `to`, a call to that address instead."""
     env = {name: value for name, value in os.environ.items() if not name.startswith("HF_")}
     run = subprocess.run(
         [sys.executable, "-c", RUN, to],
