@@ -48,6 +48,7 @@ ENGINE = {
     "engine.telemetry": ("engine.types", "engine.errors"),
     "engine.sampling": ("engine.types", "engine.errors"),
     "engine.whole_file": (),
+    "engine.http_client": (),
     "engine.evidence": ("engine.types", "engine.errors", "engine.whole_file"),
     "engine.decode": ("engine.types", "engine.errors", "engine.telemetry"),
     "engine.model": (

@@ -75,7 +75,7 @@ raise SystemExit(code)
 
 
 def chat(home: Path, to: str = "") -> dict[str, list[str]]:
-    """One run of the app: start, Guide, one question, its answer, the end. With `to`, a call to that address instead."""
+    """One run of the app: start, Guide, one question, its answer, the end. With `to`, a call there instead."""
     env = {name: value for name, value in os.environ.items() if not name.startswith("HF_")}
     run = subprocess.run(
         [sys.executable, "-c", RUN, to],
