@@ -6,12 +6,12 @@ What a person wishes of it is kept in the settings, model by model, and holds fr
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 from PySide6.QtCore import QObject, Signal
 
 from app.bridge import Bridge
-from app.settings import GUIDE, Settings, first_set
+from app.model_names import model_name
+from app.settings import Settings, first_set
 from app.speed import SpeedLog
 from engine.types import (
     ChatMemory,
@@ -25,11 +25,6 @@ from engine.types import (
     Overflow,
     SamplingChoice,
 )
-
-
-def model_name(path: str) -> str:
-    """What people call the model at `path` before it is loaded."""
-    return "Guide" if path == GUIDE else Path(path).name
 
 
 class ModelInUse(QObject):

@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from datetime import datetime
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Any
 
 from app.chats.chat import NEW_TITLE, Chat, new_id
@@ -29,7 +29,7 @@ from app.chats.record import (
     take_settings,
 )
 from app.chats.search import visible
-from app.settings import GUIDE
+from app.model_names import model_name
 from app.words import tr
 
 FORMAT = "foreword chats"
@@ -72,8 +72,7 @@ def markdown(chat: Chat) -> str:
             continue
         text = visible(answer.text, answer.opened_thinking).strip()
         broken = {"stopped": "*Stopped.*", "interrupted": "*Interrupted.*", "failed": "*Failed.*"}
-        name = PurePath(answer.model).name
-        parts += [f"## {'Guide' if name == GUIDE else name or 'Reply'}", text, broken.get(answer.outcome, "")]
+        parts += [f"## {model_name(answer.model) or 'Reply'}", text, broken.get(answer.outcome, "")]
     return "\n\n".join(part for part in parts if part)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import PurePath
 
-from app.model import model_name
+from app.model_names import model_name
 from app.settings import GUIDE
 from app.words import tr
 from engine.types import StoredModel

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QMenu
 
-from app.model import model_name
+from app.model_names import model_name
 from app.session import Session
 from app.settings import GUIDE
 

@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterator
 from dataclasses import asdict
 from datetime import datetime
-from pathlib import PurePath
 
 from PySide6.QtCore import QPoint, QRectF, Qt
 from PySide6.QtGui import QPainter, QPaintEvent, QPen
@@ -15,9 +14,8 @@ from PySide6.QtWidgets import QFrame, QGridLayout, QHBoxLayout, QVBoxLayout, QWi
 from app import theme
 from app.chats.chat import Answer
 from app.chats.record import details_of
-from app.model import model_name
+from app.model_names import model_name
 from app.render.buttons import CopyButton
-from app.settings import GUIDE
 from app.views.controls import Label, explain
 from app.views.figures import ENDINGS, duration
 from app.views.room import memory_words
@@ -39,7 +37,7 @@ def rows_of(answer: Answer) -> Iterator[list[Row]]:
 
 
 def _asked(answer: Answer) -> Iterator[Row]:
-    yield tr("Model"), _name(answer.model)
+    yield tr("Model"), model_name(answer.model)
     yield tr("Asked"), f"{datetime.fromtimestamp(answer.created):%d %b %Y, %H:%M}"
     sampling = answer.sampling
     if sampling is not None:
@@ -102,10 +100,6 @@ def _measured(answer: Answer) -> Iterator[Row]:
         "" if stats.acceptance is None else tr("{value} % accepted", value=f"{stats.acceptance * 100:.0f}"),
     )
     yield tr("Memory"), "" if reply.memory is None else tr("at most {value}", value=memory_words(reply.memory.peak))
-
-
-def _name(model: str) -> str:
-    return "Guide" if PurePath(model).name == GUIDE else model_name(model) if model else ""
 
 
 def as_json(answer: Answer) -> str:
