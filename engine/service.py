@@ -219,7 +219,6 @@ class Service:
             has_template=text.has_template,
             thinks=text.thinks,
             always_thinks=text.always_thinks,
-            takes_tools=text.takes_tools,
             evidence=self._evidence,
         )
         self._emit(Loaded(self._info))

@@ -148,7 +148,6 @@ class ModelInfo:
     Without a template it is a base model: it goes on with a text and was not taught to answer. `thinks` is whether it
     thinks before it answers unless a request says otherwise; None where its template has no switch for that.
     `always_thinks`: switched off, it thinks less, but thinks. `evidence` is what was measured of it on this computer.
-    `takes_tools`: its template has a place for tools that it may call.
     """
 
     name: str
@@ -159,5 +158,4 @@ class ModelInfo:
     has_template: bool
     thinks: bool | None = None
     always_thinks: bool = False
-    takes_tools: bool = False
     evidence: Evidence | None = None
