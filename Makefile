@@ -16,9 +16,9 @@ STAMP = .venv/.stamp
 
 # Tests that start engine threads have processes of their own: on a CPU, MLX has been seen to wait for ever in a process
 # whose main thread computes after many such threads have ended.
-WITH_WORKER = tests/app tests/engine/server tests/engine/test_counting.py tests/engine/test_drafters.py \
-	tests/engine/test_fitting.py tests/engine/test_inspection.py tests/engine/test_judge.py tests/engine/test_trials.py \
-	tests/engine/test_worker.py tests/test_cli.py
+WITH_WORKER = tests/app tests/engine/server tests/engine/test_counting.py tests/engine/test_downloads_cli.py \
+	tests/engine/test_drafters.py tests/engine/test_fitting.py tests/engine/test_inspection.py tests/engine/test_judge.py \
+	tests/engine/test_trials.py tests/engine/test_worker.py tests/test_cli.py
 
 # What the Qt wheel needs of the system for its offscreen, xcb and wayland platforms, and fonts worth looking at.
 DEBIAN_PACKAGES = libegl1 libgl1 libopengl0 libglib2.0-0 libdbus-1-3 libfontconfig1 libfreetype6 \
@@ -37,9 +37,11 @@ run: $(STAMP)
 
 # Bytecode is kept even where the shell says otherwise: without it, each process that a test starts compiles all that it
 # imports, and every run compiles all tests again.
+PYTEST = PYTHONDONTWRITEBYTECODE= QT_QPA_PLATFORM=offscreen $(BIN)/pytest -n 2 --dist loadfile
+
 test: $(STAMP)
-	@PYTHONDONTWRITEBYTECODE= QT_QPA_PLATFORM=offscreen $(BIN)/pytest -n 2 --dist loadfile $(WITH_WORKER)
-	@PYTHONDONTWRITEBYTECODE= QT_QPA_PLATFORM=offscreen $(BIN)/pytest -n 2 --dist loadfile $(addprefix --ignore=,$(WITH_WORKER))
+	@$(PYTEST) $(WITH_WORKER)
+	@$(PYTEST) $(addprefix --ignore=,$(WITH_WORKER))
 
 lint: $(STAMP)
 	@$(BIN)/ruff format --check .
