@@ -11,8 +11,6 @@ import re
 import subprocess
 from pathlib import Path
 
-import psutil
-
 from engine.types import Device, Power
 
 FIRST_GENERATION = 13
@@ -26,6 +24,8 @@ def probe(architecture: str | None = None, working_set: int | None = None) -> De
     "applegpu_g14s"; "" if it has none) and `working_set` Metal's recommended limit in bytes, None without Metal.
     Where MLX was not asked (None), it is taken to compute where it does by default: on the GPU of an Apple chip.
     """
+    import psutil  # here, for a command line that asks nothing of this machine should not wait for it
+
     cores = parse_sysctl(_answer(SYSCTL, "machdep.cpu.brand_string", *CORE_KEYS)) if _is_mac() else {}
     name = clean_name(cores.get("machdep.cpu.brand_string") or _chip_string())
     performance, efficiency = core_counts(cores)
@@ -45,6 +45,8 @@ def probe(architecture: str | None = None, working_set: int | None = None) -> De
 
 def power_now() -> Power:
     """The power source, Low Power Mode and thermal pressure, as far as the system tells."""
+    import psutil
+
     battery = psutil.sensors_battery() if hasattr(psutil, "sensors_battery") else None
     on_battery = None if battery is None else not battery.power_plugged
     if not _is_mac():

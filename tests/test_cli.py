@@ -141,7 +141,7 @@ def test_wrong_usage_leaves_with_2(arguments: list[str], capsys: pytest.CaptureF
 
 
 def test_nothing_heavy_is_imported_before_there_is_work() -> None:
-    heavy = "{'mlx', 'mlx.core', 'mlx_lm', 'transformers', 'tokenizers', 'numpy', 'PySide6', 'app'}"
+    heavy = "{'mlx', 'mlx.core', 'mlx_lm', 'transformers', 'tokenizers', 'numpy', 'psutil', 'PySide6', 'app'}"
     code = f"import sys, engine.cli; sys.exit(repr(set(sys.modules) & {heavy}))"
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True).stderr == "set()\n"
 
