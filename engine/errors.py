@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import traceback
+
 from engine.types import ErrorReport
 
 
@@ -50,3 +52,10 @@ def report_of(error: BaseException) -> ErrorReport:
         next_step="Try it again; if it happens once more, please report it.",
         detail=f"{type(error).__name__}: {error}",
     )
+
+
+def logged(error: BaseException) -> ErrorReport:
+    """Its report; the traceback of an unexpected one goes to the log."""
+    if not isinstance(error, EngineError):
+        traceback.print_exception(error)
+    return report_of(error)

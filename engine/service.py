@@ -8,8 +8,8 @@ from __future__ import annotations
 import gc
 import math
 import time
-import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -23,7 +23,7 @@ from engine.decode.loop import Row, Silence, Task, generate
 from engine.decode.sample import Chooser, fresh_seed
 from engine.decode.schedule import Job, Schedule
 from engine.decode.store import ConversationStore
-from engine.errors import EngineError, report_of
+from engine.errors import EngineError, logged
 from engine.inspection import capability_now, head_to_use
 from engine.library.local import display_name, resolve
 from engine.measure import measure
@@ -39,7 +39,6 @@ from engine.types import (
     CheckProgress,
     Decision,
     DrafterWish,
-    ErrorReport,
     Event,
     Evidence,
     Failed,
@@ -80,19 +79,6 @@ NOTHING_YET = Snapshot(replies=0)
 """The counters of a model that has written no reply."""
 
 Emit = Callable[[Event], None]
-
-
-def logged(failure: BaseException) -> ErrorReport:
-    """The report for people; the traceback of an unexpected one goes to the log."""
-    if not isinstance(failure, EngineError):
-        traceback.print_exception(failure)
-    return report_of(failure)
-
-
-def _no_model(kept: str = "") -> EngineError:
-    return EngineError(
-        "no_model", "No model is loaded.", kept=kept, next_step="Choose a model at the top of the window."
-    )
 
 
 class Service:
@@ -272,10 +258,9 @@ class Service:
             return self._is_cancelled(request.id)
 
         try:
-            if self._model is None or self._text is None:
-                raise _no_model(kept="Your message is kept.")
+            model, text = self._loaded(kept="Your message is kept.")
             decision = decide(
-                *(self._device, self._model.capability, request.mtp, request.kv),
+                *(self._device, model.capability, request.mtp, request.kv),
                 evidence=self._evidence,
                 power=self._power_now(),
             )
@@ -283,7 +268,7 @@ class Service:
                 mx.reset_peak_memory()
             limit = self._limit(request)
             writer = ReplyWriter(
-                *(request, self._model, self._text, decision, self._emit, limit, stopped),
+                *(request, model, text, decision, self._emit, limit, stopped),
                 comparer=self._comparers.setdefault(request.chat, Comparer()),
                 depths=self._depth(decision),
             )
@@ -309,7 +294,7 @@ class Service:
                 begin=begin,
                 ended=lambda row, error: self._ended(request, writer, row, error),
                 cancelled=stopped,
-                alone=not self._model.capability.batch,
+                alone=not model.capability.batch,
                 waits=lambda why: self._emit(Waiting(request.id, why)),
             )
         )
@@ -381,13 +366,11 @@ class Service:
         self._conversations.trim(has - (need.total - need.chat) - growth, self._schedule.chats)
 
     def measure(self, request_id: int) -> None:
-        try:
-            if self._model is None or self._text is None:
-                raise _no_model()
-            model = self._model
+        with self._job(request_id):
+            model, text = self._loaded()
             found = measure(
                 model,
-                self._text,
+                text,
                 lambda: blank_conversation(model),
                 self._device,
                 progress=lambda kind, fraction: self._emit(MeasureProgress(request_id, kind, fraction)),
@@ -398,28 +381,19 @@ class Service:
                 self._evidence = found  # from the next reply on
                 self._info = replace(self._info, evidence=found) if self._info is not None else None
                 self._depths.clear()
-                sentence = evidence.verdict(found)
+                words = evidence.verdict(found)
             elif self._is_cancelled(request_id):
-                sentence = "The measurement was stopped. Nothing was kept of it."
+                words = "The measurement was stopped. Nothing was kept of it."
             elif model.head is None:
-                sentence = "This model has no MTP head that can be used, so there is nothing to compare."
+                words = "This model has no MTP head that can be used, so there is nothing to compare."
             else:
-                sentence = "This model's context is too short to measure anything."
-            self._emit(Measured(request_id, found, sentence))
-        except BaseException as failure:
-            self._emit(Failed(request_id, logged(failure)))
-            if not isinstance(failure, Exception):
-                raise
-        finally:
-            self._stopped.discard(request_id)
-            mx.clear_cache()
+                words = "This model's context is too short to measure anything."
+            self._emit(Measured(request_id, found, words))
 
     def check(self, request: Request) -> None:
-        try:
-            if self._model is None or self._text is None:
-                raise _no_model()
+        with self._job(request.id):
             found = check_words(
-                *(self._model, self._text, request, self._limit(request)),
+                *(*self._loaded(), request, self._limit(request)),
                 seed=fresh_seed() if request.seed is None else request.seed & (2**64 - 1),
                 progress=lambda fraction: self._emit(CheckProgress(request.id, fraction)),
                 cancelled=lambda: self._is_cancelled(request.id),
@@ -431,13 +405,26 @@ class Service:
             else:
                 words = "This model has no MTP head that can be used, so there is nothing to compare."
             self._emit(Checked(request.id, found, words))
+
+    @contextmanager
+    def _job(self, request_id: int) -> Iterator[None]:
+        """Around something that needs the model for itself: whatever breaks it ends it in `Failed`."""
+        try:
+            yield
         except BaseException as failure:
-            self._emit(Failed(request.id, logged(failure)))
+            self._emit(Failed(request_id, logged(failure)))
             if not isinstance(failure, Exception):
                 raise
         finally:
+            self._stopped.discard(request_id)
             mx.clear_cache()
-            self._stopped.discard(request.id)
+
+    def _loaded(self, kept: str = "") -> tuple[LoadedModel, ChatText]:
+        """The model and its text. Raises EngineError (no_model), which says what of the user's was `kept`."""
+        if self._model is None or self._text is None:
+            next_step = "Choose a model at the top of the window."
+            raise EngineError("no_model", "No model is loaded.", kept=kept, next_step=next_step)
+        return self._model, self._text
 
     def _is_cancelled(self, request_id: int) -> bool:
         return request_id in self._stopped or self._closing()

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from queue import SimpleQueue
 from typing import TYPE_CHECKING
 
-from engine.errors import EngineError, report_of
+from engine.errors import logged
 from engine.types import (
     ErrorReport,
     Event,
@@ -187,9 +187,7 @@ class Worker:
             self._serve(service)
             service.unload()
         except BaseException as failure:  # the thread must say that it ends, whatever ended it
-            error = report_of(failure)
-            if not isinstance(failure, EngineError):
-                traceback.print_exception(failure)
+            error = logged(failure)
         finally:
             _clear_streams()
             self._service, self._ended = None, WorkerStopped(error)
