@@ -61,9 +61,9 @@ class Plot(QWidget):
         self._colours = dict(curves)
         self._curves: dict[str, Any] = {}
         self._grid = [pg.InfiniteLine(angle=0) for _ in range(3)]
-        self._marks: list[Any] = []
+        self._marks = pg.PlotCurveItem(connect="pairs")
         self._dashes = pg.InfiniteLine(angle=0)
-        for line in (*self._grid, self._dashes):
+        for line in (*self._grid, self._dashes, self._marks):
             item.addItem(line, ignoreBounds=True)
         self._dashes.hide()
         for curve, _ in curves:
@@ -84,8 +84,7 @@ class Plot(QWidget):
             curve.setPen(self._pg.mkPen(colours.colour(self._colours[name]), width=1))
         for line in self._grid:
             line.setPen(self._pg.mkPen(colours.colour("line"), width=1))
-        for mark in self._marks:
-            mark.setPen(self._pg.mkPen(colours.colour("border"), width=1))
+        self._marks.setPen(self._pg.mkPen(colours.colour("border"), width=1))
         self._dashes.setPen(self._pg.mkPen(colours.colour("plotreference"), width=1, dash=[3, 3]))
         self._place_reference_text()
         self.update()
@@ -130,16 +129,8 @@ class Plot(QWidget):
 
     def show_marks(self, ages: Sequence[float]) -> None:
         """A vertical hairline where each reply began, in seconds ago (negative)."""
-        item = self._view.getPlotItem()
-        while len(self._marks) > len(ages):
-            item.removeItem(self._marks.pop())
-        while len(self._marks) < len(ages):
-            mark = self._pg.InfiniteLine(angle=90)
-            mark.setPen(self._pg.mkPen(theme.current().colour("border"), width=1))
-            item.addItem(mark, ignoreBounds=True)
-            self._marks.append(mark)
-        for mark, age in zip(self._marks, ages, strict=True):
-            mark.setValue(age)
+        ends = [0.0, 2 * self._top] * len(ages)  # beyond the plot, which cuts them off
+        self._marks.setData([age for age in ages for _ in range(2)], ends)
 
     def points(self, curve: str) -> int:
         """How many points the curve shows."""
