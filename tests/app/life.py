@@ -2,22 +2,30 @@
 
 The window, the worker and the database are the real ones. When a life has ended, the disk has what the window showed,
 and every reply is what its request says when it is written plainly, and alone.
+
+With --replies 300 it is one long life of so many replies in about --chats chats, and tells what memory the process had
+in the second third of them, and in the last.
 """
 
 from __future__ import annotations
 
 import argparse
+import ctypes
+import gc
 import os
 import sys
 import tempfile
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
+from statistics import fmean
 
+import psutil
 from PySide6.QtCore import QEventLoop, QTimer
+from PySide6.QtWidgets import QApplication
 
 from app.bridge import Bridge
 from app.chats.chat import Answer, Turn
@@ -29,6 +37,10 @@ from engine.worker import Worker
 from tests import checkpoints
 
 PATIENCE_S = 60.0
+CHAT_MEMORY = 8 * 2**20
+"""Bytes that the caches of chats may take in a long life, reached early in it: what grows after that does so without
+anybody's leave."""
+SAMPLE_EVERY = 10
 WORDS = ("neji", "toro", "kasu", "mina", "ovel")
 
 
@@ -48,12 +60,18 @@ class Asked:
 class Life:
     """One run of the app, from the first paint to the last event on the disk."""
 
-    def __init__(self, model: Path, place: Path, seed: int) -> None:
+    def __init__(
+        self, model: Path, place: Path, seed: int, *, chats: int | None = None, remembered: int | None = None
+    ) -> None:
+        """Once there are so many `chats`, no more are begun. The requests of the latest `remembered` replies are kept
+        to be compared, or of all."""
         self.random = Random(seed)
         self.done: Counter[str] = Counter()
         self.most = 0
         """Replies that were under way at once."""
-        self.asked: list[Asked] = []
+        self.replies = 0
+        self.asked: deque[Asked] = deque(maxlen=remembered)
+        self._chats = chats
         self._model = model
         self._database = place / "chats.db"
         self.bridge = Bridge(make_worker)
@@ -65,6 +83,7 @@ class Life:
         self.until(lambda: self.session.model.info is not None)
 
     def _note(self, request: Request) -> None:
+        self.replies += 1
         writing = next(each for each in self.session.replies.under_way if each.id == request.id)
         self.asked.append(Asked(request, writing.answer, len(writing.answer.tokens)))
 
@@ -114,7 +133,10 @@ class Life:
         return self.random.choice(turns) if turns else None
 
     def ask_elsewhere(self) -> bool:
-        self.session.new_chat()
+        if self._chats is not None and len(self.session.chats) >= self._chats:
+            self.look_elsewhere()
+        else:
+            self.session.new_chat()
         return self.ask_here()
 
     def ask_here(self) -> bool:
@@ -264,14 +286,51 @@ def live(model: Path, seed: int, steps: int, compared: int = 12) -> Life:
         return life
 
 
+def long_life(model: Path, seed: int, replies: int, chats: int, compared: int = 12) -> float:
+    """A life of so many replies; by what share the memory of its last third is above that of the second. Raises
+    DifferenceError."""
+    with tempfile.TemporaryDirectory() as place:
+        life = Life(model, Path(place), seed, chats=chats, remembered=compared)
+        life.session.model.set_chat_memory(CHAT_MEMORY)
+        used: list[int] = []
+        while life.replies < replies:
+            life.step()
+            if life.replies >= SAMPLE_EVERY * (len(used) + 1):
+                life.until(lambda: not life.session.replies.busy)
+                used.append(memory_in_use())
+                print(
+                    f"{life.replies} replies, {used[-1] / 2**20:.1f} MiB, {len(life.session.chats)} chats, "
+                    f"{len(QApplication.allWidgets())} widgets",
+                    flush=True,
+                )
+        life.end(compared, in_mid_reply=False)
+    third = len(used) // 3
+    return fmean(used[-third:]) / fmean(used[third:-third]) - 1
+
+
+def memory_in_use() -> int:
+    """Bytes of the process, without those that it has freed and not given back."""
+    gc.collect()
+    if sys.platform == "linux":
+        ctypes.CDLL(None).malloc_trim(0)
+    return psutil.Process().memory_info().rss
+
+
 def main() -> int:
     os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--minutes", type=float, default=5.0)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--steps", type=int, default=150)
+    parser.add_argument("--replies", type=int)
+    parser.add_argument("--chats", type=int, default=20)
     args = parser.parse_args()
     qt = application(["life"])
+    if args.replies:
+        with tempfile.TemporaryDirectory() as place:
+            growth = long_life(checkpoints.build(Path(place) / "model", seed=0), args.seed, args.replies, args.chats)
+        print(f"the last third had {growth:+.1%} of the memory of the second")
+        return 0
     until = time.monotonic() + 60 * args.minutes
     faults, seed = 0, args.seed
     with tempfile.TemporaryDirectory() as place:
@@ -283,9 +342,7 @@ def main() -> int:
                 faults += 1
                 print(difference, flush=True)
             else:
-                print(
-                    f"seed {seed}: {len(life.asked)} replies, up to {life.most} at once, {dict(life.done)}", flush=True
-                )
+                print(f"seed {seed}: {life.replies} replies, up to {life.most} at once, {dict(life.done)}", flush=True)
             seed += 1
     qt.quit()
     print(f"{seed - args.seed} lives, {faults} differences")
