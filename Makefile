@@ -55,7 +55,10 @@ bench-ui: $(STAMP)
 	@QT_QPA_PLATFORM=offscreen $(BIN)/python -m tests.app.bench_ui
 
 app:
-	@echo "The .app is not built yet in this version: start the window with make run." >&2; exit 1
+	@[ "$$(uname -sm)" = "Darwin arm64" ] || { \
+		echo "The .app can only be built on a Mac with Apple silicon. Start the window with make run." >&2; exit 1; }
+	@$(MAKE) --no-print-directory venv
+	@$(FIND_UV); export UV=$$uv; $(BIN)/python packaging/build.py
 
 check-bundle: $(STAMP)
 	@$(FIND_UV); export UV=$$uv; $(BIN)/python packaging/bundle.py && $(BIN)/python packaging/bundle.py 26
@@ -112,5 +115,5 @@ lock:
 		--group dev pyproject.toml --output-file requirements.lock
 
 clean:
-	rm -rf .venv .uv build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
-	find app engine tests -name __pycache__ -type d -prune -exec rm -rf {} +
+	rm -rf .venv .uv .briefcase build dist logs .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find app engine packaging tests -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -143,11 +143,24 @@ def findings(folder: Path, macos: str, largest: int) -> list[str]:
 
 
 def _wheels(folder: Path, target: tuple[int, int]) -> Iterator[str]:
-    """Wheels that are not for this macOS, by their own tags."""
-    for path in sorted(folder.glob("*.dist-info/WHEEL")):
-        tags = Parser().parsestr(path.read_text()).get_all("Tag") or []
+    """Packages that are not the lock's, and wheels that are not for this macOS by their own tags."""
+    lock = locked()
+    for path in sorted(folder.glob("*.dist-info")):
+        said = Parser().parsestr((path / "METADATA").read_text(encoding="utf-8"), headersonly=True)
+        name = re.sub(r"[-_.]+", "-", str(said["Name"])).lower()
+        if said["Version"] not in lock.get(name, ()):
+            yield f"{name} {said['Version']} is not what the lock names"
+        tags = Parser().parsestr((path / "WHEEL").read_text(encoding="utf-8")).get_all("Tag") or []
         if not any(_fits(tag, target) for tag in tags):
-            yield f"{path.parent.name} is for {', '.join(tags)}, not for macOS {target[0]}.{target[1]} on arm64"
+            yield f"{name} is for {', '.join(tags)}, not for macOS {target[0]}.{target[1]} on arm64"
+
+
+def locked() -> dict[str, list[str]]:
+    """The versions of each package that the lock names: some have one for older Pythons and one for newer ones."""
+    versions: dict[str, list[str]] = {}
+    for name, version in re.findall(r"^([a-z0-9-]+)==(\S+)", (ROOT / "requirements.lock").read_text(), re.MULTILINE):
+        versions.setdefault(name, []).append(version)
+    return versions
 
 
 def _fits(tag: str, target: tuple[int, int]) -> bool:

@@ -1,0 +1,195 @@
+"""Makes the .app and its disk image, on a Mac with Apple silicon: `make app`.
+
+    FOREWORD_MACOS=26           for macOS 26.2 and later, with MLX's kernels for the M5
+    FOREWORD_IDENTITY           "Developer ID Application: NAME (TEAM)", a certificate in the keychain; without one,
+                                other Macs will not open what is made
+    FOREWORD_APPLE_ID           with an identity: the account with which Apple is asked to notarise the image,
+    FOREWORD_APPLE_PASSWORD     and its app-specific password
+
+The .app lies in build/foreword then, and the image in dist.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import plistlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import bundle
+
+ROOT = bundle.ROOT
+TOOLS = ROOT / "build" / "briefcase"
+"""An environment for Briefcase: the Python that runs it is the one that it packs."""
+APP = ROOT / "build" / "foreword" / "macos" / "app" / "Foreword.app"
+RESOURCES = APP / "Contents" / "Resources"
+
+
+@dataclass(frozen=True)
+class Signing:
+    """Who signs, and with which account Apple is asked to notarise. Nobody, and none, by default."""
+
+    identity: str = ""
+    account: str = ""
+    password: str = field(default="", repr=False)
+
+    @property
+    def team(self) -> str:
+        return self.identity.rpartition("(")[2].rstrip(")")
+
+    @property
+    def profile(self) -> str:
+        """The name under which Briefcase looks for the account in the keychain."""
+        return f"briefcase-macOS-{self.team}"
+
+    @property
+    def arguments(self) -> list[str]:
+        """What Briefcase is told."""
+        if not self.identity:
+            return ["--adhoc-sign"]
+        return ["--identity", self.identity, *([] if self.account else ["--no-notarize"])]
+
+
+def signing(environment: Mapping[str, str]) -> Signing:
+    """Who signs, by the environment. Raises SystemExit where what it says is not enough."""
+    names = ("FOREWORD_IDENTITY", "FOREWORD_APPLE_ID", "FOREWORD_APPLE_PASSWORD")
+    identity, account, password = (environment.get(name, "") for name in names)
+    if bool(account) != bool(password):
+        raise SystemExit("To notarise, set both FOREWORD_APPLE_ID and FOREWORD_APPLE_PASSWORD.")
+    if account and not identity:
+        raise SystemExit("Apple notarises only what is signed: set FOREWORD_IDENTITY as well.")
+    if identity and not re.search(r"\([0-9A-Z]+\)$", identity):
+        raise SystemExit(
+            'FOREWORD_IDENTITY is the whole name of a certificate: "Developer ID Application: NAME (TEAM)".'
+        )
+    return Signing(identity, account, password)
+
+
+def completed(plist: dict[str, Any], minimum: str) -> dict[str, Any]:
+    """The Info.plist with what Briefcase's template knows nothing of: for older systems the Finder says, in the user's
+    language, which macOS the app needs. Raises SystemExit where something that pyproject.toml declares is not in it."""
+    info = bundle.declared()["macOS"]["info"]
+    if lacking := [key for key, value in info.items() if plist.get(key) != value]:
+        raise SystemExit(f"Info.plist has not got {', '.join(lacking)} as pyproject.toml says.")
+    return plist | {"LSMinimumSystemVersion": minimum}
+
+
+def image_name(version: str, flavour: str) -> str:
+    """What the disk image is called."""
+    return f"Foreword-{version}-macos{flavour}.dmg" if flavour else f"Foreword-{version}.dmg"
+
+
+def run(*command: str | Path, where: Path = ROOT, **environment: str) -> None:
+    """Run a command, and end with a line for people where it fails. Its arguments may be secret, so it names none."""
+    name = Path(command[0]).name
+    try:
+        code = subprocess.run(list(map(str, command)), cwd=where, env=os.environ | environment, check=False).returncode
+    except OSError as error:
+        raise SystemExit(f"{name} could not be started: {error.strerror}.") from None
+    if code:
+        raise SystemExit(f"{name} failed with exit code {code}.")
+
+
+# ------------------------------------------------------------ the steps
+
+
+def main() -> int:
+    if platform.system() != "Darwin" or platform.machine() != "arm64":
+        raise SystemExit("The .app can only be built on a Mac with Apple silicon. Start the window with make run.")
+    flavour, signed = os.environ.get("FOREWORD_MACOS", ""), signing(os.environ)
+    cooking = bundle.recipe(flavour)
+    uv = Path(shutil.which(os.environ.get("UV", "uv")) or "uv").resolve()
+    path = f"{uv.parent}:{os.environ['PATH']}"  # Briefcase looks for uv there
+
+    run(uv, "venv", "--quiet", "--clear", "--python", bundle.PYTHON, TOOLS)
+    run(uv, "pip", "install", "--quiet", "--python", TOOLS / "bin" / "python", "--group", "bundle")
+    run(sys.executable, "packaging/icon.py", ROOT / "build" / "bundle")
+
+    briefcase = TOOLS / "bin" / "briefcase"
+    minimum = f'min_os_version="{cooking.minimum}"'
+    shutil.rmtree(ROOT / "build" / "foreword", ignore_errors=True)
+    run(briefcase, "create", "macOS", "app", "--no-input", "-C", minimum, PATH=path)
+    complete(cooking)
+    run(briefcase, "build", "macOS", "app", "--no-input", "--no-update", "-C", minimum, PATH=path)
+    try_moved()
+    if signed.account:
+        store = ("xcrun", "notarytool", "store-credentials", signed.profile)
+        run(*store, "--apple-id", signed.account, "--team-id", signed.team, "--password", signed.password)
+    package = (briefcase, "package", "macOS", "app", "--no-input", "--packaging-format", "dmg", "-C", minimum)
+    run(*package, *signed.arguments, PATH=path)
+    run("codesign", "--verify", "--deep", "--strict", "--verbose=1", APP)
+    if signed.identity:
+        try_moved()  # once more: only now the system holds it to its entitlements
+
+    version = plistlib.loads((APP / "Contents" / "Info.plist").read_bytes())["CFBundleShortVersionString"]
+    image = ROOT / "dist" / image_name(version, flavour)
+    (ROOT / "dist" / image_name(version, "")).rename(image)
+    return report(cooking, image)
+
+
+def complete(cooking: bundle.Recipe) -> None:
+    """Bring what Briefcase has put together to what is shipped, and look whether it would run."""
+    info = APP / "Contents" / "Info.plist"
+    info.write_bytes(plistlib.dumps(completed(plistlib.loads(info.read_bytes()), cooking.minimum)))
+    if found := bundle.findings(RESOURCES / "app_packages", cooking.minimum, cooking.largest - bundle.BESIDE):
+        raise SystemExit("\n".join(["The .app would not run everywhere:", *(f"- {line}" for line in found)]))
+    licences = RESOURCES / "app" / "resources" / "licences.json"
+    run(sys.executable, "packaging/licences.py", RESOURCES / "app_packages", licences)
+    compile_all()
+
+
+def compile_all() -> None:
+    """Bytecode for everything. The app never writes into itself, and without it each start would take seconds longer;
+    hashes that nobody compares stand in it, since copying the app changes the times of its files."""
+    library = next(APP.glob(f"Contents/**/python{bundle.PYTHON}/os.py")).parent
+    for folder in (RESOURCES / "app", RESOURCES / "app_packages", library):
+        how = ("-q", "-j", "0", "-s", str(folder), "--invalidation-mode", "unchecked-hash")
+        # Its exit code says nothing: templates that only look like Python are among the files.
+        command = [TOOLS / "bin" / "python", "-m", "compileall", *how, folder]
+        subprocess.run(command, stdout=subprocess.DEVNULL, check=False)
+
+
+def try_moved() -> None:
+    """Let a copy in another place, under another name, test itself: nothing may hang on where it was built."""
+    with tempfile.TemporaryDirectory() as elsewhere:
+        moved = Path(elsewhere) / "Moved Foreword.app"
+        run("ditto", APP, moved)
+        run(moved / "Contents" / "MacOS" / "Foreword", "--selftest", ROOT / "build" / "selftest.json", where=Path("/"))
+
+
+def report(cooking: bundle.Recipe, image: Path) -> int:
+    """Say what the parts weigh; 1 where it is more than there is room for."""
+    print(bundle.table(parts()))
+    whole = sum(parts().values())
+    print(f"{image.relative_to(ROOT)}: {image.stat().st_size / 1e6:.0f} MB, for macOS {cooking.minimum} and later")
+    if whole > cooking.largest:
+        print(f"The .app has {whole / 1e6:.0f} MB; there is room for {cooking.largest / 1e6:.0f}.", file=sys.stderr)
+        return 1
+    return 0
+
+
+def parts() -> dict[str, int]:
+    """Bytes of the .app: Python, Foreword, each package, and all bytecode."""
+    weighed: dict[str, int] = {}
+    for path in bundle.files(APP):
+        inside = path.relative_to(APP).parts
+        if path.suffix == ".pyc":
+            part = "bytecode"
+        elif inside[:3] == ("Contents", "Resources", "app_packages"):
+            part = inside[3].partition("-")[0]
+        else:
+            part = "Python" if inside[1] == "Frameworks" else "Foreword"
+        weighed[part] = weighed.get(part, 0) + path.stat().st_size
+    return dict(sorted(weighed.items(), key=lambda each: -each[1]))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
