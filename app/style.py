@@ -75,7 +75,7 @@ QLineEdit[kind="field"] {
     selection-background-color: $aid; selection-color: $text;
 }
 QLineEdit[kind="field"]:disabled { background: $panel; color: $disabled; }
-QTextEdit[kind="field"] {
+QTextEdit[kind="field"], QPlainTextEdit[kind="field"] {
     background: $field; color: $text; border: 1px solid $border; border-radius: 6px; padding: 4px;
     placeholder-text-color: $text3;
     selection-background-color: $aid; selection-color: $text;
@@ -110,6 +110,11 @@ QPushButton[kind="badge"][state="error"] { background: $errortint; color: $error
     padding: 0 20px; min-height: 44px; max-height: 44px;
 }
 *[kind="prompt"]:hover { background: $hover; }
+
+QListView[kind="parts"] { background: $field; border: 1px solid $border; border-radius: 6px; padding: 4px; }
+QListView[kind="parts"]::item { color: $text; padding: 3px 6px; border-radius: 4px; }
+QListView[kind="parts"]::item:hover { background: $hover; }
+QListView[kind="parts"]::item:selected { background: $selected; color: $text; }
 
 QListView[kind="chats"] { background: $panel; border: none; outline: none; }
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from importlib.metadata import version
 from pathlib import Path
 
 from PySide6.QtCore import QByteArray, QEvent, QSize, QStandardPaths, Qt, QTimer, QUrl, Signal
@@ -27,6 +26,7 @@ from app.local_api import LocalApi
 from app.render.page_text import PageText
 from app.session import Session
 from app.settings import GUIDE
+from app.views.about import AboutWindow
 from app.views.chat import ChatView
 from app.views.controls import FocusRing, Hairline
 from app.views.first_run import FirstModels
@@ -69,6 +69,7 @@ class Window(QMainWindow):
         self._settings_window: SettingsWindow | None = None
         self.library = library
         self._models_window: ModelsWindow | None = None
+        self._about_window: AboutWindow | None = None
         self.setWindowTitle("Foreword")
         self.setMinimumSize(520, 480)
         self.resize(1280, 840)
@@ -159,7 +160,7 @@ class Window(QMainWindow):
             "zoom": lambda: self.setWindowState(self.windowState() ^ Qt.WindowState.WindowMaximized),
             "copy_diagnostics": self.copy_diagnostics,
             "open_logs": lambda: QDesktopServices.openUrl(QUrl.fromLocalFile(paths.log_file().parent)),
-            "about": self._about,
+            "about": self.show_about,
         }
         for name, do in does.items():
             if name in self.menus:
@@ -273,16 +274,15 @@ class Window(QMainWindow):
         if words:
             self._models_window.look_for(words)
 
-    def _about(self) -> None:
-        QMessageBox.about(
-            self,
-            tr("About Foreword"),
-            tr(
-                "Foreword {version}\n\nA local chat app that reads ahead: the same words, sooner, and "
-                "it shows you why.",
-                version=version("foreword"),
-            ),
-        )
+    def show_about(self) -> None:
+        """Say what this copy is and what it is made with."""
+        if self._about_window is None:
+            info, known = self.session.model.info, self.library.facts
+            device = info.device if info is not None else known.device if known is not None else None
+            self._about_window = AboutWindow(device, self)
+        self._about_window.show()
+        self._about_window.raise_()
+        self._about_window.activateWindow()
 
     def copy_diagnostics(self) -> None:
         """Put what a bug report needs onto the clipboard."""
@@ -446,7 +446,7 @@ class Window(QMainWindow):
             return
         self._settings.geometry = bytes(self.saveGeometry().toBase64().data()).decode("ascii")
         self._settings.save()
-        for window in (self._settings_window, self._models_window):
+        for window in (self._settings_window, self._models_window, self._about_window):
             if window is not None:
                 window.close()
         self.closed.emit()

@@ -26,6 +26,7 @@ from app.views.question import UserTurn
 from app.views.thought import Thought
 from app.views.window import Window
 from engine.types import Loaded, Mode, Snapshot
+from tests.app.about_screenshots import take_about
 from tests.app.models_screenshots import take_models
 from tests.app.scripted_worker import ScriptedWorker, model_info
 from tests.app.settings_screenshots import take_settings
@@ -253,6 +254,7 @@ def main(folder: Path) -> None:
         take_tabs(appearance, folder)
         take_settings(appearance, folder)
         take_models(appearance, folder)
+        take_about(appearance, folder)
         take_kept_chats(appearance, folder)
     qt.quit()
 

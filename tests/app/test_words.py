@@ -35,6 +35,7 @@ IN_ENGLISH = {
     "__main__.py": "it speaks in a terminal, as the command line does",
     "diagnostics.py": "whoever gets the report reads it",
     "jobs.py": "a question for a model",
+    "licences.py": "names and notices as their authors wrote them",
     "selftest.py": "whoever built the app reads it",
     "chats/exchange.py": "a word by which an exported file is known",
 }

@@ -1,0 +1,41 @@
+"""Pictures of About: a part of `tests.app.screenshots`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from PySide6.QtCore import QEventLoop, QTimer
+
+from app import theme
+from app.bridge import Bridge
+from app.main import build
+from app.settings import Settings
+from app.views.about import AboutWindow
+from tests.app.scripted_worker import ScriptedWorker, model_info
+
+
+def take_about(appearance: theme.Appearance, folder: Path) -> None:
+    """With Foreword's own licence, and with Qt's."""
+
+    def settle() -> None:
+        loop = QEventLoop()
+        QTimer.singleShot(150, loop.quit)
+        loop.exec()
+
+    worker = ScriptedWorker()
+    bridge = Bridge(lambda: worker)
+    window = build(Settings(appearance=appearance), bridge)
+    window.show()
+    settle()
+    worker.get_ready(model_info())
+    bridge.tick()
+    window.show_about()
+    shown = window.findChild(AboutWindow)
+    assert shown is not None
+    settle()
+    shown.grab().save(str(folder / f"about-{appearance}.png"))
+    shown.list.setCurrentRow([part.name for part in shown.parts].index("Qt"))
+    shown.resize(560, 480)
+    settle()
+    shown.grab().save(str(folder / f"about-qt-{appearance}.png"))
+    window.close()
