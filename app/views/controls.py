@@ -201,7 +201,7 @@ class Segments(QFrame):
             self._embolden(button, False)
             self._group.addButton(button, index)
             self._values.append(value)
-            layout.addWidget(button, 1 if len(text) < 8 or len(choices) < 4 else 2)
+            layout.addWidget(button, 1 if len(text) < 10 or len(choices) < 4 else 2)
         self._group.idClicked.connect(lambda index: self.chosen.emit(self._values[index]))
 
     @staticmethod

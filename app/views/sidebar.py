@@ -1,4 +1,4 @@
-"""The left pane: a new chat, a search, and the chats."""
+"""The left pane: a new chat, a search, the chats, and the way to the models."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from app.chats.rows import Hit
 from app.icons import icon
 from app.session import Session
 from app.views.chat_list import INSET, ROW, TEXT_AT, WIDTH, ChatList, Row, by_day, row_of
-from app.views.controls import IconButton, Label, Paragraph, explain, restyle
+from app.views.controls import Hairline, IconButton, Label, Paragraph, explain, restyle
 from app.words import tr
 
 HEADER = 52
 
 
-class NewChatRow(QAbstractButton):
+class ActionRow(QAbstractButton):
     """A row with an icon, words, and the key at its right end."""
 
     def __init__(self, icon_name: str, words: str, keys: str) -> None:
@@ -103,16 +103,18 @@ class Sidebar(QWidget):
     left = Signal()
     """The reader is done here; the focus belongs in the composer."""
     export_wanted = Signal(object)  # Chat
+    models_wanted = Signal()
 
-    def __init__(self, session: Session, new_chat_keys: str, find_keys: str) -> None:
+    def __init__(self, session: Session, new_chat_keys: str, find_keys: str, models_keys: str) -> None:
         super().__init__()
         self._session = session
         self.setProperty("kind", "panel")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self.setFixedWidth(WIDTH)
         self.toggle = IconButton("sidebar", tr("Hide the sidebar"))
-        self.new_chat = NewChatRow("compose", tr("New chat"), new_chat_keys)
+        self.new_chat = ActionRow("compose", tr("New chat"), new_chat_keys)
         self.filter = FilterField(find_keys)
+        self.models = ActionRow("cube", tr("Models"), models_keys)
         self.chats = ChatList()
         self._hits: list[Hit] = []
         self._answered = ""
@@ -134,7 +136,7 @@ class Sidebar(QWidget):
         self.trouble.setContentsMargins(TEXT_AT, 0, 12, 0)
 
         layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 16)
+        layout.setContentsMargins(0, 0, 0, 8)
         layout.setSpacing(0)
         layout.addWidget(corner)
         layout.addWidget(self.new_chat)
@@ -143,10 +145,15 @@ class Sidebar(QWidget):
         layout.addWidget(self.chats, 1)
         layout.addSpacing(8)
         layout.addWidget(self.trouble)
+        layout.addSpacing(8)
+        layout.addWidget(Hairline())
+        layout.addSpacing(8)
+        layout.addWidget(self.models)
 
         self.toggle.clicked.connect(self.toggled)
         self.new_chat.clicked.connect(session.new_chat)
         self.new_chat.clicked.connect(self.left)
+        self.models.clicked.connect(self.models_wanted)
         self.chats.opened.connect(session.show_chat)
         self.chats.found.connect(lambda hit: session.show_message(hit.chat, hit.message))
         self.chats.clicked.connect(self.left)

@@ -78,7 +78,7 @@ class Window(QMainWindow):
             self.setWindowFlag(Qt.WindowType.NoTitleBarBackgroundHint)
 
         self.menus = Actions(self)
-        self.sidebar = Sidebar(session, self.menus.keys_of("new_chat"), self.menus.keys_of("find_chat"))
+        self.sidebar = Sidebar(session, *(self.menus.keys_of(name) for name in ("new_chat", "find_chat", "models")))
         self.header = Header(session)
         self.chat = ChatView(session, prompts)
         self.inspector = Inspector(session)
@@ -167,6 +167,7 @@ class Window(QMainWindow):
                 self.menus[name].triggered.connect(lambda _=False, do=do: do())
         self.sidebar.toggled.connect(lambda: self.show_sidebar(False))
         self.sidebar.left.connect(chat.composer.setFocus)
+        self.sidebar.models_wanted.connect(self.show_models)
         self.sidebar.export_wanted.connect(lambda wanted: self.export([wanted]))
         self.header.sidebar_toggled.connect(lambda: self.show_sidebar(True))
         self.header.inspector.clicked.connect(self.show_inspector)

@@ -26,6 +26,7 @@ from app.settings import Settings
 from app.views import chat as chat_view
 from app.views.call import CallView
 from app.views.header import NUMBERS_EVERY
+from app.views.models import ModelsWindow
 from app.views.notice import FailureCard
 from engine.types import ErrorReport, Loaded, LoadFailed, PrefillProgress
 from tests.app.house import House
@@ -320,6 +321,12 @@ def test_a_click_in_the_sidebar_opens_the_chat(house: House) -> None:
     assert house.session.current.title == "first"
     assert house.questions == ["first"]
     assert house.window.focusWidget() is house.window.chat.composer.input
+
+
+def test_models_are_one_click_away_in_the_sidebar(house: House) -> None:
+    house.qtbot.mouseClick(house.window.sidebar.models, Qt.MouseButton.LeftButton)
+    (models,) = (window for window in house.window.findChildren(ModelsWindow) if window.isVisible())
+    models.close()
 
 
 def test_the_arrow_keys_walk_through_the_chats(house: House) -> None:
