@@ -264,8 +264,6 @@ class Row:
     def read(self, slice_ms: float = math.inf) -> bool:
         """Read one chunk of the prompt, or as much of its computing as fits into `slice_ms`, but no less than a layer;
         whether that was the last, or the reply has ended."""
-        if self._whole:
-            self.notice()
         if self.ended:
             return True
         assert self._reading is not None
@@ -273,9 +271,11 @@ class Row:
         try:
             self._whole = next(self._reading)
         except StopIteration as done:
+            self._whole = True
             self._begin_writing(done.value)
             return True
-        return False
+        self.notice()
+        return self.ended
 
     def _begin_writing(self, newest: mx.array) -> None:
         """`newest` `[1, 1]` is the first token of the reply, or of what is left of it."""
@@ -326,8 +326,8 @@ class Row:
             return 0
 
     def notice(self) -> None:
-        """End here if that was asked for."""
-        if not self.ended and self._cancelled():
+        """End here if that was asked for, but never within a chunk of the prompt."""
+        if not self.ended and self._whole and self._cancelled():
             self._rules.end("cancelled")
 
     def count(self, stats: RoundStats) -> None:

@@ -181,6 +181,7 @@ class Schedule:
         )
         started = time.perf_counter()
         try:
+            row.notice()
             read = row.read(SLICE_MS if self._writing else math.inf)
         except Exception as error:
             row.fail(error)
