@@ -9,10 +9,15 @@ from __future__ import annotations
 import os
 import sys
 
+from app import preflight
+
 
 def main() -> int:
     """Run what the arguments ask for and return the exit code."""
-    arguments = sys.argv[1:]
+    # Older systems tell an app that they open its number in the queue of processes; nobody here wants to know it.
+    arguments = [argument for argument in sys.argv[1:] if not argument.startswith("-psn_")]
+    if preflight.refuse():
+        return 1
     if arguments[:1] == ["--selftest"]:
         if not has_display():
             os.environ["QT_QPA_PLATFORM"] = "offscreen"
@@ -22,7 +27,7 @@ def main() -> int:
     if arguments:
         from engine import cli
 
-        return cli.main()
+        return cli.main(arguments)
     if not has_display():
         from engine import cli
 

@@ -6,9 +6,12 @@ import platform
 import re
 from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, distribution, version
+from typing import TYPE_CHECKING
 
 from app.words import tr
-from engine.types import Device
+
+if TYPE_CHECKING:
+    from engine.types import Device
 
 M5_MACOS = 26
 """MLX's kernels for the neural accelerators of M5 are in its wheels for this macOS and later ones alone."""

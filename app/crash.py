@@ -11,6 +11,8 @@ import logging
 import sys
 import threading
 import traceback
+from logging.handlers import RotatingFileHandler
+from pathlib import Path
 from types import TracebackType
 
 from app import paths
@@ -18,9 +20,23 @@ from app.words import tr
 
 log = logging.getLogger(__name__)
 
-_LARGEST_LOG = 1_000_000
+LARGEST_LOG = 1_000_000
+"""Bytes of the log; the one before it is kept beside it."""
 LINE = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 """A line of the log."""
+
+
+class Log(RotatingFileHandler):
+    """The log file, and the one before it. What kills the process outright is written into it by C code."""
+
+    def __init__(self, file: Path) -> None:
+        super().__init__(file, maxBytes=LARGEST_LOG, backupCount=1, encoding="utf-8")
+        self.namer = lambda _: str(file.with_suffix(".old.log"))
+        faulthandler.enable(self.stream)
+
+    def doRollover(self) -> None:
+        super().doRollover()
+        faulthandler.enable(self.stream)
 
 
 def install() -> None:
@@ -32,10 +48,7 @@ def install() -> None:
     handler: logging.Handler
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        if file.exists() and file.stat().st_size > _LARGEST_LOG:
-            file.replace(file.with_suffix(".old.log"))
-        handler = logging.FileHandler(file, encoding="utf-8", delay=True)
-        faulthandler.enable(file.open("a", encoding="utf-8"))
+        handler = Log(file)
     except OSError:
         handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter(LINE))

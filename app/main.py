@@ -12,7 +12,7 @@ from functools import partial
 from PySide6.QtCore import QCoreApplication, QLocale, QTranslator
 from PySide6.QtGui import QIcon
 
-from app import crash, paths, theme, words
+from app import crash, paths, preflight, theme, words
 from app.asking import LibrarianLike
 from app.awake import Awake
 from app.background import Call
@@ -138,6 +138,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         window = build(Settings.load(paths.settings_file()), bridge, Store(paths.chats_file()))
         if crashed:
             window.tell_of_crash()
+        if place := preflight.misplaced(sys.executable):
+            window.tell_of_place(place)
         instance.raised.connect(window.come_forward)
         answer(qt.opened, window)
         # What has been imported stays; looking through it for garbage would hold up the window for 50 ms at a time.

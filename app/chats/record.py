@@ -17,6 +17,7 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 from app.chats.chat import Answer, Chat, Draft, Turn
 from app.chats.drafted import spans_data, spans_of
 from app.chats.files import files_data, files_of
+from app.model_names import kept_path, path_here
 from engine.types import ErrorReport, Reply, SamplingChoice, UsedSampling
 
 Kind = TypeVar("Kind")
@@ -92,7 +93,7 @@ def details_of(answer: Answer) -> dict[str, Any]:
         reply = asdict(answer.reply)
         del reply["text"], reply["tokens"]
     known = {
-        "model": answer.model,
+        "model": kept_path(answer.model),
         "opened_thinking": answer.opened_thinking,
         "sampling": None if answer.sampling is None else asdict(answer.sampling),
         "max_tokens": answer.max_tokens,
@@ -170,7 +171,7 @@ def answer_of(record: Record) -> Answer:
     answer = Answer(
         text=record.text,
         outcome=outcome,  # type: ignore[arg-type]
-        model=rebuilt(str, details.get("model")),
+        model=path_here(rebuilt(str, details.get("model"))),
         opened_thinking=rebuilt(bool, details.get("opened_thinking")),
         sampling=_rebuilt_or_none(UsedSampling, details.get("sampling")),
         max_tokens=rebuilt(int | None, details.get("max_tokens")),  # type: ignore[arg-type]

@@ -299,6 +299,10 @@ class Window(QMainWindow):
         kept = tr("Your chats are kept. If this happens again, please report it with the diagnostics.")
         self.chat.tell(ErrorReport("crashed", words, kept), tr("Copy Diagnostics"), self.copy_diagnostics)
 
+    def tell_of_place(self, words: str) -> None:
+        """The app lies where it cannot stay: say so, until it has been read."""
+        self.chat.tell(ErrorReport("place", words), tr("OK"))
+
     def come_to(self, chat: Chat) -> None:
         """Come forward with this chat."""
         self.session.show_chat(chat)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from app import crash, main, paths
+from app import crash, diagnostics, main, paths
 from app.settings import Settings
 from tests.checkpoints import build
 
@@ -72,7 +72,7 @@ def hooks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(sys, "excepthook", sys.excepthook)
     monkeypatch.setattr(threading, "excepthook", threading.excepthook)
     monkeypatch.setattr(signal, "signal", lambda *_: None)
-    monkeypatch.setattr(faulthandler, "enable", lambda file: file.close())  # pytest has its own
+    monkeypatch.setattr(faulthandler, "enable", lambda file: None)  # pytest has its own
     loggers = [logging.getLogger(name) for name in ("app", "engine")]
     before = [list(logger.handlers) for logger in loggers]
     yield
@@ -101,6 +101,33 @@ def test_p05_a_log_that_cannot_be_written_stops_nothing(hooks: None, monkeypatch
     monkeypatch.setenv("FOREWORD_HOME", "/dev/null/nowhere")
     crash.install()
     logging.getLogger("app").error("said to stderr")
+
+
+def test_the_log_stays_within_bounds_and_keeps_what_was_said_last(hooks: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(crash, "LARGEST_LOG", 10_000)
+    crash.install()
+    for number in range(1000):
+        logging.getLogger("app").warning("line %d", number)
+    folder = paths.log_file().parent
+    assert sorted(file.name for file in folder.iterdir()) == ["foreword.log", "foreword.old.log"]
+    assert all(file.stat().st_size <= 10_000 for file in folder.iterdir())
+    assert paths.log_file().read_text().endswith("line 999\n")
+
+
+def test_p05_what_kills_the_process_is_in_the_log_and_in_the_diagnostics(tmp_path: Path) -> None:
+    code = "import faulthandler\nfrom app import crash\ncrash.install()\ndef dies(): faulthandler._sigsegv()\ndies()"
+    run = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        env={**os.environ, "FOREWORD_HOME": str(tmp_path)},
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    assert run.returncode == -signal.SIGSEGV
+    told = diagnostics.text(Settings(), None, None, tmp_path / "foreword.log", crashed=True)
+    assert "Fatal Python error: Segmentation fault" in told
+    assert "in dies" in told
 
 
 def test_an_unforeseen_error_in_the_window_is_logged_and_does_not_end_it(

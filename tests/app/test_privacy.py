@@ -10,6 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from app.chats.chat import Answer
+from app.chats.record import answer_of, record_of_answer
+from app.paths import RESOURCES
+
 ROOT = Path(__file__).parents[2]
 
 # Runs the real `main` from the first line on under Python's audit, and looks at the system's own list of the sockets
@@ -91,12 +95,36 @@ def chat(home: Path, to: str = "") -> dict[str, list[str]]:
     return found
 
 
-def test_no_socket_is_opened_in_an_ordinary_chat(tmp_path: Path) -> None:
-    found = chat(tmp_path)
+@pytest.fixture(scope="module")
+def ordinary(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, list[str]]]:
+    """The folder of an ordinary chat, and what was found."""
+    home = tmp_path_factory.mktemp("home")
+    return home, chat(home)
+
+
+def test_no_socket_is_opened_in_an_ordinary_chat(ordinary: tuple[Path, dict[str, list[str]]]) -> None:
+    _, found = ordinary
     assert len(found["told"]) == 1
     assert found["told"][0].strip(), "Guide answered"
     assert found["heard"] == []
     assert found["seen"] == []
+
+
+def test_what_is_kept_does_not_know_where_the_app_lies(ordinary: tuple[Path, dict[str, list[str]]]) -> None:
+    """So it can be moved and renamed."""
+    home, _ = ordinary
+    kept = [file for file in home.rglob("*") if file.is_file()]
+    assert {"chats.db", "settings.json"} <= {file.name for file in kept}
+    assert [file.name for file in kept if str(ROOT).encode() in file.read_bytes()] == []
+
+
+def test_a_reply_of_guide_is_its_own_after_the_app_was_moved() -> None:
+    there, here = "/Applications/Old.app/Contents/Resources/app/resources/models/guide", RESOURCES / "models" / "guide"
+    kept = record_of_answer(Answer("words", "done", model=there))
+    assert kept.details["model"] == "guide"
+    assert answer_of(kept).model == str(here)
+    other = record_of_answer(Answer("words", "done", model="/models/guide"))
+    assert answer_of(other).model == "/models/guide"
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux lists the sockets of a process this way")
