@@ -161,10 +161,10 @@ class ShownTurns(QObject):
         reply = self._transcript.add_reply() if answer is not None else None
         self._shown.append(self._fill(_Shown(turn, answer, question, reply)))
 
-    def _add_above(self) -> None:
-        """Show one more turn above those that are."""
+    def _add_above(self, path: list[Turn]) -> None:
+        """Show one more turn of the path above those that are."""
         self._above -= 1
-        turn = self._session.current.turns[self._above]
+        turn = path[self._above]
         question, reply = self._transcript.add_above(turn.question, with_reply=turn.shown is not None, files=turn.files)
         self._shown.insert(0, self._fill(_Shown(turn, turn.shown, question, reply)))
         self._refresh_turn(self._shown[0])
@@ -180,9 +180,9 @@ class ShownTurns(QObject):
         if not self._whole_wanted and not self._transcript.near_top:
             self._builder.stop()
             return
-        began = perf_counter()
+        began, path = perf_counter(), self._session.current.turns
         while self._above and (perf_counter() - began) * 1000 < SLICE_MS:
-            self._add_above()
+            self._add_above(path)
         if not self._above:
             self._builder.stop()
 
@@ -275,7 +275,7 @@ class ShownTurns(QObject):
         """A turn as it stands in the transcript, built now if it was not yet; None where it is not on the path."""
         path = self._session.current.turns
         while self._above and turn in path[: self._above]:
-            self._add_above()
+            self._add_above(path)
         return self._shown_of(turn)
 
     def _shown_of(self, turn: Turn | None) -> _Shown | None:
