@@ -6,8 +6,6 @@ from collections.abc import Callable
 
 from PySide6.QtCore import Qt, QUrl, Signal
 from PySide6.QtGui import (
-    QAccessible,
-    QAccessibleAnnouncementEvent,
     QDesktopServices,
     QDragEnterEvent,
     QDropEvent,
@@ -20,6 +18,7 @@ from app.chats.chat import Answer, Chat, Turn
 from app.session import Session
 from app.settings import GUIDE
 from app.views.activity import ActivityLine
+from app.views.announcer import Announcer
 from app.views.composer import local_files
 from app.views.desk import Desk
 from app.views.empty import EmptyChat
@@ -62,6 +61,7 @@ class ChatView(QWidget):
         self.empty = EmptyChat(session, prompts)
         self.shown = ShownTurns(session, self.transcript, self.find)
         self.desk = Desk(session)
+        Announcer(session, self)
         self.status = ActivityLine(session, self.desk)
         self.composer = self.desk.composer
         self._empty_column = QHBoxLayout()
@@ -101,7 +101,6 @@ class ChatView(QWidget):
         self.empty.chosen.connect(lambda prompt: session.send(prompt))
         self.composer.sent.connect(self._on_sent)
         self.composer.edit_wanted.connect(self.edit_last)
-        session.replies.turn_added.connect(self._on_turn_added)
         session.replies.answer_ended.connect(self._on_answer_ended)
         session.current_changed.connect(self._on_current_changed)
         session.load_failed.connect(self._on_load_failed)
@@ -139,14 +138,10 @@ class ChatView(QWidget):
         self._show_failure()
         self.desk.show_draft()
 
-    def _on_turn_added(self) -> None:
-        self._announce(tr("Reply started"))
-
     def _on_answer_ended(self, chat: Chat, answer: Answer) -> None:
         way = self.shown.end(chat, answer)
         if way == "Edit message" and not self.composer.text.strip():
             self.edit_last()  # what does not fit goes back to where it can be shortened
-        self._announce(tr("Reply finished"))
 
     def _on_load_failed(self, chat: Chat, error: ErrorReport) -> None:
         """A model that was chosen could not be loaded, and no question was waiting for it."""
@@ -190,10 +185,6 @@ class ChatView(QWidget):
     def _recover(self) -> None:
         self._failures.clear()
         self._session.use_model(GUIDE)
-
-    def _announce(self, words: str) -> None:
-        """Tell a screen reader that a reply began or ended; never the tokens in between."""
-        QAccessible.updateAccessibility(QAccessibleAnnouncementEvent(self, words))
 
     # ------------------------------------------------------------ composer
 

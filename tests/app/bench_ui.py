@@ -138,7 +138,9 @@ class Bench:
     def scroll(self) -> str:
         """From the end to the beginning, half a screen at a time, as fast as frames come."""
         heart = Heart()
-        while self.bar.value() > 0 or self.transcript.drawing or self.chat.shown.building:  # what is above comes meanwhile
+        while (
+            self.bar.value() > 0 or self.transcript.drawing or self.chat.shown.building
+        ):  # what is above comes meanwhile
             self.bar.setSliderPosition(max(0, self.bar.value() - self.transcript.viewport().height() // 2))
             self.bar.triggerAction(self.bar.SliderAction.SliderMove)
             self.wait(16)

@@ -23,7 +23,6 @@ from app import theme
 from app.bridge import Bridge
 from app.main import build
 from app.settings import Settings
-from app.views import chat as chat_view
 from app.views.call import CallView
 from app.views.header import NUMBERS_EVERY
 from app.views.models import ModelsWindow
@@ -640,27 +639,6 @@ def test_the_focus_ring_follows_the_tab_key_and_survives_what_it_rings(house: Ho
     house.load()
     QApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete.value)
     assert not ring.isVisible()
-
-
-def test_a01_start_and_end_of_a_reply_are_announced_and_nothing_between(
-    house: House, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    heard: list[str] = []
-
-    class Listener:
-        @staticmethod
-        def updateAccessibility(event: object) -> None:
-            heard.append(event.message())  # type: ignore[attr-defined]
-
-    monkeypatch.setattr(chat_view, "QAccessible", Listener)
-    house.send("hello")
-    house.worker.begin()
-    for number in range(5):
-        house.worker.write("word ", before=number)
-        house.tick()
-    house.worker.finish("word " * 5)
-    house.tick()
-    assert heard == ["Reply started", "Reply finished"]
 
 
 # ---------------------------------------------------------------- the end
