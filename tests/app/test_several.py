@@ -74,6 +74,8 @@ def test_a_sign_beside_a_title_is_told_apart_by_more_than_its_colour(house: Hous
 def test_stop_and_escape_act_on_the_chat_that_is_shown(house: House) -> None:
     a, b = write_two(house)
     ids = [request.id for request in house.worker.requests]
+    house.window.activateWindow()  # the keys of a menu reach the window in front
+    house.qtbot.waitUntil(house.window.isActiveWindow)
     house.qtbot.keyClick(house.window, Qt.Key.Key_Escape)
     assert house.worker.stops == [ids[1]]
     assert house.status == "Stopping…"
