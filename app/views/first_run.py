@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import Signal
+from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QVBoxLayout, QWidget
 
 from app.library import Library
@@ -95,7 +95,11 @@ class FirstModels(QWidget):
         column.setSpacing(8)
         column.addWidget(self.chip)
         column.addWidget(self._group)
-        column.addLayout(row(self.more, Label(look, "small", "text3"), 1, spacing=12))
+        foot = QHBoxLayout()
+        foot.setSpacing(12)
+        foot.addWidget(self.more, 0, Qt.AlignmentFlag.AlignTop)
+        foot.addWidget(Paragraph(look, "small", "text3"), 1)
+        column.addLayout(foot)
         library.facts_changed.connect(self.refresh)
         library.here_changed.connect(self.refresh)
         session.model.changed.connect(self.refresh)

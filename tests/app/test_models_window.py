@@ -386,6 +386,21 @@ def test_the_first_run_suggests_a_model_for_this_computer_and_a_smaller_one_and_
     house.window.close()
 
 
+def test_the_first_run_fits_the_narrowest_window(qtbot: QtBot, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(main, "make_librarian", lambda: Librarian(None, tmp_path / "downloads.json"))
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "cache"))
+    house = House(qtbot)
+    house.load()
+    first, empty = house.window.findChild(FirstModels), house.window.chat.empty
+    assert first is not None
+    qtbot.waitUntil(lambda: first.isVisibleTo(house.window))
+    house.window.resize(house.window.minimumSize())
+    qtbot.waitUntil(lambda: house.window.chat.width() == house.window.minimumWidth())
+    assert empty.mapTo(house.window, empty.rect().topRight()).x() < house.window.width()
+    assert empty.minimumSizeHint().width() <= empty.width()
+    house.window.close()
+
+
 def test_who_has_a_model_is_not_told_to_get_one(opened: Callable[[], ModelsWindow], qtbot: QtBot) -> None:
     window = opened()
     qtbot.waitUntil(lambda: window._library.facts is not None)
