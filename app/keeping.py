@@ -157,6 +157,8 @@ class Keeping(QObject):
             return tr("Asking the hub for newer versions…")
         if self.newer is None:
             return ""
+        if not any(model.commit for model in models):
+            return ""
         count = sum(map(self.has_newer, models))
         if not count:
             return tr("All are the newest versions.")

@@ -42,7 +42,9 @@ def time_words(seconds: float) -> str:
 def progress_words(download: Download) -> str:
     """How far a download has come, and how fast it goes on."""
     parts = []
-    if download.total:
+    if download.total and not download.have:
+        parts.append(as_size(download.total))
+    elif download.total:
         parts.append(tr("{have} of {total}", have=as_size(download.have), total=as_size(download.total)))
     if download.state == "fetching":
         if download.rate:

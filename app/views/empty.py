@@ -30,10 +30,16 @@ def in_words(count: int) -> str:
 
 
 def as_size(size: int) -> str:
-    """Bytes as people read them: "12 MB", "5.6 GB"."""
+    """Bytes as people read them, in powers of ten as the Finder has them: "12 MB", "5.6 GB", "36 GB", "212 GB"."""
     if size >= 10**9:
-        return tr("{value} GB", value=f"{size / 10**9:.1f}")
+        value = f"{size / 10**9:.0f}" if size >= 10**11 else f"{size / 10**9:.1f}".removesuffix(".0")
+        return tr("{value} GB", value=value)
     return tr("{value} MB", value=max(round(size / 10**6), 1))
+
+
+def as_sold(memory: int) -> str:
+    """The memory of a computer as its maker counts it, in powers of two: 48 GiB are "48 GB"."""
+    return tr("{value} GB", value=f"{memory / 2**30:.0f}")
 
 
 class EmptyChat(QWidget):
@@ -47,7 +53,7 @@ class EmptyChat(QWidget):
         self._session = session
         self.model = Paragraph(role="small", tone="text3")
         self.buttons = [Button(prompt, "prompt", "reading") for prompt in prompts[:SHOWN]]
-        group = QFrame()
+        self._prompts = group = QFrame()
         group.setProperty("kind", "group")
         rows = QVBoxLayout(group)
         rows.setContentsMargins(1, 1, 1, 1)
@@ -85,6 +91,11 @@ class EmptyChat(QWidget):
     def add(self, section: QWidget) -> None:
         """Put a section under the model's name."""
         self._column.insertWidget(self._column.count() - 1, section)
+
+    def make_room(self, taken: bool) -> None:
+        """Leave the place of the prompts to what was added, or take it again."""
+        self._prompts.setVisible(not taken)
+        self.model.setVisible(not taken)
 
     def refresh(self) -> None:
         """Name the model in use."""

@@ -21,6 +21,9 @@ PAUSE_MS = 350
 """How long nobody has typed before the hub is asked."""
 
 EMPTY = mark("Type a name such as Qwen3.6, or paste a model's id or the address of its page.")
+ASK = ("gated", "not_granted")
+"""Errors of models whose page asks for consent."""
+STILL = mark("What is on this Mac works without the hub.")
 NOTHING = mark("The hub has no model for MLX with all these words in its name. Try fewer, or another spelling.")
 
 
@@ -62,7 +65,9 @@ class FindPage(Page):
         line.addWidget(self.order)
         column.addLayout(line)
         column.addSpacing(16)
-        column.addLayout(row(self.status, self.again, spacing=12))
+        said = row(self.status, self.again, spacing=12)
+        said.setStretch(0, 1)
+        column.addLayout(said)
         column.addWidget(self._headings)
         column.addLayout(self._suggested)
         column.addLayout(self._list)
@@ -128,7 +133,7 @@ class FindPage(Page):
         if library.searching:
             return tr("Asking the hub…")
         if (trouble := library.trouble) is not None:
-            return " ".join(part for part in (trouble.what, trouble.kept, trouble.next_step) if part)
+            return f"{sentences(trouble)} {tr(STILL)}"
         if library.words:
             return "" if library.found else tr(NOTHING)
         if library.facts is None:
@@ -168,7 +173,7 @@ class FindPage(Page):
             if each.entry.repo in self.rows:
                 continue
             label = tr("Suggested") if index == 0 else tr("Smaller")
-            facts = [label, each.why, *([each.entry.licence] if each.entry.licence else [])]
+            facts = [label, *([each.entry.licence] if each.entry.licence else [])]
             self._make_row(each.entry.repo, each.entry.name, " · ".join(facts), self._suggested)
             made = self.rows[each.entry.repo]
             made.size_label.setText(as_size(each.entry.whole))
@@ -198,7 +203,7 @@ class FindPage(Page):
             shown.show_doing("" if running else tr(STATES[download.state]), download.share)
             again = (tr("Stop"), self._library.pause) if running else (tr("Resume"), self._library.resume)
             shown.show_action(Action(again[0], lambda: again[1](download.id)))
-        elif isinstance(found, Judgement) and found.error is not None:
+        elif found is not None and (found.code in WANT_TOKEN if isinstance(found, ErrorReport) else found.error):
             shown.show_action(None)
         else:
             first = self._suggestions()[:1]
@@ -206,11 +211,15 @@ class FindPage(Page):
             shown.show_action(Action(tr("Download"), lambda: self._library.download(repo), primary))
 
     def _refresh_note(self, repo: str, shown: ModelRow, found: Judgement | ErrorReport | None) -> None:
-        if isinstance(found, ErrorReport) and found.code in WANT_TOKEN:
-            page = Action(tr("Open the page"), lambda: self._library.open_page(repo))
-            shown.show_note(sentences(found), [page, Action(tr("Enter a token"), self.token_wanted.emit)])
+        again = Action(tr("Try again"), lambda: self._library.judge(repo))
+        page = Action(tr("Open the page"), lambda: self._library.open_page(repo))
+        if not isinstance(found, ErrorReport) or self._is_suggested(repo):
+            shown.show_note(next((each.why for each in self._suggestions() if each.entry.repo == repo), ""))
+        elif found.code in WANT_TOKEN:
+            shown.mtp.show_words(tr("Asks for consent") if found.code in ASK else tr("Could not be looked at"), "warn")
+            shown.show_note(sentences(found), [page, Action(tr("Enter a token"), self.token_wanted.emit), again])
         else:
-            shown.show_note("")
+            shown.show_note(sentences(found), [again])
 
     def _path_of(self, repo: str) -> str | None:
         """The folder of this repo, where it is on this computer."""

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QVBoxLayout, QWidget
+from PySide6.QtCore import QSize, Signal
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QVBoxLayout, QWidget
 
+from app import theme
+from app.icons import icon
 from app.library import Library
 from app.session import Session
 from app.settings import GUIDE
-from app.views.controls import Button, Hairline, Label, Paragraph, row
+from app.views.controls import Button, Elided, Hairline, Label, Paragraph, row
 from app.views.downloads import progress_words
-from app.views.empty import as_size
+from app.views.empty import as_size, as_sold
 from app.views.instruments import Bar
 from app.views.model_row import FITS, Badge
+from app.views.read_ahead_sample import ReadAheadSample
 from app.words import tr
 from engine.types import Suggestion
 
@@ -73,49 +76,74 @@ class SuggestedModel(QWidget):
 
 
 class FirstModels(QWidget):
-    """Seen while no other model than Guide was ever used and none is here."""
+    """Seen while no other model than Guide was ever used and none is here, until one looks around."""
 
     more_wanted = Signal()
+    appeared = Signal(bool)  # it is seen now, or no longer
+    looked_around = Signal()
 
     def __init__(self, session: Session, library: Library) -> None:
         super().__init__()
         self._session, self._library = session, library
+        self._looked_around = False
         self.rows: list[SuggestedModel] = []
-        self.chip = Paragraph(role="ui", tone="text2")
+        self._icon = QLabel()
+        self.chip, self.pays = Label(role="uimedium"), Elided(role="ui", tone="text2")
         self._group = QFrame()
         self._group.setProperty("kind", "group")
         self._rows = QVBoxLayout(self._group)
         self._rows.setContentsMargins(1, 1, 1, 1)
         self._rows.setSpacing(0)
-        self.more = Button(tr("Find others…"), "link")
+        self.look, self.more = Button(tr("Just look around"), "link"), Button(tr("Find others…"), "link")
+        self.look.clicked.connect(self._look_around)
         self.more.clicked.connect(self.more_wanted)
-        look = tr("Just look around: Guide is loaded, and answers questions about Foreword.")
+        guide = Elided(tr("Uses Guide, a small model that is already here."), "small", "text3")
+        kept = Paragraph(tr("Models come from Hugging Face. Your chats stay on this computer."), "small", "text3")
+        chip = row(self._icon, self.chip, self.pays)
+        chip.setStretch(2, 1)
+        links = row(self.look, guide, self.more, spacing=12)
+        links.setStretch(1, 1)
         column = QVBoxLayout(self)
-        column.setContentsMargins(0, 16, 0, 0)
-        column.setSpacing(8)
-        column.addWidget(self.chip)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(0)
+        column.addWidget(ReadAheadSample())
+        column.addSpacing(20)
+        column.addLayout(chip)
+        column.addSpacing(8)
         column.addWidget(self._group)
-        foot = QHBoxLayout()
-        foot.setSpacing(12)
-        foot.addWidget(self.more, 0, Qt.AlignmentFlag.AlignTop)
-        foot.addWidget(Paragraph(look, "small", "text3"), 1)
-        column.addLayout(foot)
+        column.addSpacing(16)
+        column.addLayout(links)
+        column.addSpacing(24)
+        column.addWidget(kept)
         library.facts_changed.connect(self.refresh)
         library.here_changed.connect(self.refresh)
         session.model.changed.connect(self.refresh)
+        theme.signals().changed.connect(self._dress)
+        self._dress()
+        self.hide()
         self.refresh()
+
+    def _dress(self) -> None:
+        self._icon.setPixmap(icon("chip").pixmap(QSize(16, 16), self.devicePixelRatio()))
+
+    def _look_around(self) -> None:
+        self._looked_around = True
+        self.refresh()
+        self.looked_around.emit()
 
     def refresh(self) -> None:
         """Appear where there is something to suggest, and stay while what was suggested comes."""
         facts, settings = self._library.facts, self._session.settings
         others = [*settings.recent_models, *(model for model in self._library.here or () if model.origin != "box")]
-        in_use = self._session.model.path != GUIDE
-        self.setVisible(facts is not None and bool(facts.suggestions) and not in_use and (not others or self._coming))
+        in_use = self._session.model.path != GUIDE or self._looked_around
+        seen = facts is not None and bool(facts.suggestions) and not in_use and (not others or self._coming)
+        if seen == self.isHidden():
+            self.setVisible(seen)
+            self.appeared.emit(seen)
         if facts is None or self.rows:
             return
-        pays = tr("Reading ahead should pay on this chip.") if facts.pays else ""
-        memory = as_size(facts.device.memory)
-        self.chip.show_text(tr("{chip}, {memory}.", chip=facts.device.name, memory=memory) + f" {pays}".rstrip())
+        self.chip.setText(tr("{chip}, {memory}.", chip=facts.device.name, memory=as_sold(facts.device.memory)))
+        self.pays.show_text(tr("Reading ahead should pay on this chip.") if facts.pays else "")
         for index, suggestion in enumerate(facts.suggestions):
             if index:
                 self._rows.addWidget(Hairline())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from PySide6.QtCore import QMimeData
+from PySide6.QtCore import QMimeData, Signal
 from PySide6.QtGui import QDragEnterEvent, QDropEvent
 from PySide6.QtWidgets import QFileDialog, QVBoxLayout, QWidget
 
@@ -25,6 +25,8 @@ from engine.types import ErrorReport, Judgement
 class HerePage(Page):
     """A folder that is dropped on it is taken in."""
 
+    find_wanted = Signal()
+
     def __init__(self, session: Session, library: Library) -> None:
         super().__init__(tr("On this Mac"))
         self._session, self._library = session, library
@@ -37,7 +39,8 @@ class HerePage(Page):
         coming = QVBoxLayout(self._coming)
         coming.setContentsMargins(0, 24, 0, 0)
         coming.setSpacing(0)
-        coming.addWidget(Label(tr("Downloading"), "cap", "text2"))
+        self._coming_words = Label(role="cap", tone="text2")
+        coming.addWidget(self._coming_words)
         coming.addSpacing(6)
         coming.addWidget(Hairline())
         self._coming_list = QVBoxLayout()
@@ -45,6 +48,16 @@ class HerePage(Page):
         coming.addLayout(self._coming_list)
         self._list = QVBoxLayout()
         self._list.setSpacing(0)
+        self.find = Button(tr("Find models"), "fill")
+        self.find.clicked.connect(self.find_wanted)
+        self.empty = QWidget()
+        empty = QVBoxLayout(self.empty)
+        empty.setContentsMargins(0, 20, 0, 8)
+        empty.setSpacing(12)
+        words = tr("Only Guide is here. Find has models that suit this Mac; a folder of models can be dropped here.")
+        empty.addWidget(Paragraph(words))
+        empty.addLayout(row(self.find, 1))
+        self.empty.hide()
         self.told = Note()
         self.told.hide()
         self.foot = Paragraph(role="small", tone="text3")
@@ -61,6 +74,7 @@ class HerePage(Page):
         self.column.addWidget(headings())
         self.column.addWidget(Hairline())
         self.column.addLayout(self._list)
+        self.column.addWidget(self.empty)
         self.column.addSpacing(12)
         foot = row(self.foot, self.newer, self.add, self.folder, spacing=20)
         foot.setStretch(0, 1)
@@ -134,6 +148,8 @@ class HerePage(Page):
             else:
                 self.coming[id] = DownloadRow(self._session, self._library, download, brief=True)
                 self._coming_list.addWidget(self.coming[id])
+        running = any(not each.ended for each in coming.values())
+        self._coming_words.setText(tr("Downloading") if running else tr("Not finished"))
         self._coming.setVisible(bool(coming))
         self._show_rows()
         self.refresh()
@@ -160,11 +176,10 @@ class HerePage(Page):
             said = [words.format(count=count, size=as_size(self._library.size))]
             if self._filter and all(each.isHidden() for each in self.rows.values()):
                 said.append(tr("none with these words in its name"))
-            elif count == 1:
-                said.append(tr("Find has models that suit this Mac."))
             if newer := keeping.newer_words(self._library.here):
                 said.append(newer)
         self.foot.show_text(" · ".join(said))
+        self.empty.setVisible(self._library.here is not None and count == 1 and not self._filter)
         self.newer.setVisible(any(model.origin == "cache" for model in self._library.here or ()))
         self.newer.setEnabled(not keeping.asking_newer)
 

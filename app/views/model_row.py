@@ -245,7 +245,6 @@ class ModelRow(QWidget):
             self.fit.show_words("", "neutral")
             self.mtp.show_words(tr("Could not be looked at"), "warn")
             explain(self.mtp, f"{found.what} {found.next_step}".strip())
-            self.quiet.show_text(f"{found.what} {found.next_step}".strip())
             return
         self.size_label.setText(as_size(found.size))
         words, state = FITS[found.fit] if found.fit else ("", "neutral")

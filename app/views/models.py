@@ -18,7 +18,8 @@ from app.words import tr
 
 SIDE = 172
 """Width in px of what stands at either side of the segments, so that they are in the middle."""
-BUBBLE = 16
+BUBBLE, GAP = 16, 6
+"""A bubble with a number, and how far it stands from the words before it, in px."""
 
 
 class ModelsWindow(QWidget):
@@ -36,6 +37,7 @@ class ModelsWindow(QWidget):
         self.find = FindPage(session, library)
         self.downloads = DownloadsPage(session, library)
         self.find.token_wanted.connect(self.enter_token)
+        self.here.find_wanted.connect(self.look)
         self._pages: dict[str, QWidget] = {"here": self.here, "find": self.find, "downloads": self.downloads}
         self.segments = Segments(
             [(tr("On this Mac"), "here"), (tr("Find"), "find"), (tr("Downloads"), "downloads")], tr("Models")
@@ -86,7 +88,7 @@ class ModelsWindow(QWidget):
         count = sum(not download.ended for download in self._library.downloads)
         button = self.segments.button("downloads")
         button.setLayoutDirection(Qt.LayoutDirection.RightToLeft)  # the bubble belongs behind the words
-        button.setIconSize(QSize(BUBBLE, BUBBLE))
+        button.setIconSize(QSize(GAP + BUBBLE, BUBBLE))
         button.setIcon(bubble(count, self.devicePixelRatio()) if count else QIcon())
         words = tr("Models: Downloads, {count} on their way", count=count)
         button.setAccessibleName(words if count else tr("Models: Downloads"))
@@ -131,14 +133,14 @@ class ModelsWindow(QWidget):
 
 def bubble(count: int, ratio: float) -> QIcon:
     """A number in a circle of the one colour that says "live"."""
-    pixmap = QPixmap(round(BUBBLE * ratio), round(BUBBLE * ratio))
+    pixmap = QPixmap(round((GAP + BUBBLE) * ratio), round(BUBBLE * ratio))
     pixmap.setDevicePixelRatio(ratio)
     pixmap.fill(Qt.GlobalColor.transparent)
     painter = QPainter(pixmap)
     painter.setRenderHint(QPainter.RenderHint.Antialiasing)
     painter.setPen(Qt.PenStyle.NoPen)
     painter.setBrush(theme.current().colour("fill"))
-    area = QRectF(0, 0, BUBBLE, BUBBLE)
+    area = QRectF(GAP, 0, BUBBLE, BUBBLE)
     painter.drawEllipse(area)
     painter.setPen(theme.current().colour("onfill"))
     painter.setFont(theme.current().font("cap"))

@@ -7,14 +7,27 @@ from pathlib import Path
 
 from app import finder
 from app.library import Library, path_of
+from app.model_names import model_name
 from app.session import Session
 from app.settings import GUIDE
 from app.views.confirm import confirm
 from app.views.empty import as_size
-from app.views.model_name import name_of
 from app.views.model_row import Action, ModelRow
 from app.words import tr
 from engine.types import ErrorReport, Judgement, Removal, StoredModel, Verified
+
+
+def name_of(model: StoredModel) -> tuple[str, str]:
+    """What people call a model, and a quiet line about where it comes from."""
+    if model.origin == "box":
+        return model_name(GUIDE), tr("built in · answers questions about Foreword")
+    if model.origin == "folder":
+        return model_name(model.folder), model.folder
+    owner, _, name = model.repo.rpartition("/")
+    if model.origin == "lm_studio":
+        place = tr("in LM Studio's folder")
+        return name or model_name(model.folder), f"{owner} · {place}" if owner else place
+    return name, owner
 
 
 def sentences(report: ErrorReport) -> str:
@@ -37,11 +50,16 @@ class StoredRow(ModelRow):
         was, self.model = self.model.state, model
         self.size_label.setText(as_size(model.size))
         if model.state == "installed":
-            self.quiet.show_text(name_of(model)[1])
             self.show_judgement(self._library.judgements.get(self.path))
         elif was == "installed":
             self.clear_judgement()
         self.refresh()
+
+    @property
+    def _quiet(self) -> str:
+        found = self._library.judgements.get(self.path)
+        cannot = isinstance(found, Judgement) and found.error is not None and found.fit is None
+        return found.error.what if cannot else name_of(self.model)[1]
 
     # ------------------------------------------------------------ how it stands
 
@@ -53,7 +71,8 @@ class StoredRow(ModelRow):
             self.show_doing(tr("Being deleted…"))
             self.show_action(None)
         elif (check := keeping.checks.get(folder)) is not None:
-            self.show_doing(tr("Checking"), check.share)
+            self.quiet.show_text(tr("Its files are being checked: {percent} %", percent=round(100 * check.share)))
+            self.show_doing("", check.share)
             self.show_action(Action(tr("Stop"), lambda: keeping.stop_verifying(folder)))
         elif self.model.state == "not_connected":
             self.quiet.show_text(tr("Its disk is not connected: {folder}", folder=folder))
@@ -65,6 +84,7 @@ class StoredRow(ModelRow):
             self._refresh_installed()
 
     def _refresh_installed(self) -> None:
+        self.quiet.show_text(self._quiet)
         in_use, found = self._session.model, self._library.judgements.get(self.path)
         is_it = in_use.path == self.path
         head = found.mtp.sidecar if isinstance(found, Judgement) else None
@@ -87,7 +107,7 @@ class StoredRow(ModelRow):
         else:
             self.show_doing("")
             cannot = isinstance(found, Judgement) and found.error is not None
-            self.show_action(None if cannot else self._load)
+            self.show_action(self._reveal if cannot else self._load)
 
     def _refresh_partial(self) -> None:
         count = len(self.model.missing)
@@ -132,6 +152,10 @@ class StoredRow(ModelRow):
     def _load(self) -> Action:
         return Action(tr("Load"), lambda: self._session.use_model(self.path))
 
+    @property
+    def _reveal(self) -> Action:
+        return Action(tr(finder.SHOW), lambda: finder.reveal(Path(self.model.folder)))
+
     def _get_head(self, found: object) -> Action | None:
         if not isinstance(found, Judgement) or found.mtp.sidecar is None or found.mtp.sidecar.here:
             return None
@@ -145,7 +169,7 @@ class StoredRow(ModelRow):
         if model.state == "installed":
             shown += [self._load, None]
         if model.state != "not_connected":
-            shown.append(Action(tr(finder.SHOW), lambda: finder.reveal(Path(model.folder))))
+            shown.append(self._reveal)
         if model.state == "installed" and model.origin != "box":
             shown.append(Action(tr("Check Its Files"), lambda: keeping.verify(model), possible=is_free))
         if model.repo:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from PySide6.QtCore import QTimer
+from PySide6.QtGui import QShowEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QVBoxLayout, QWidget
 
 from app.library import Library
 from app.views.controls import Label, Paragraph, explain
-from app.views.empty import as_size
+from app.views.empty import as_size, as_sold
 from app.views.instruments import Bar
 from app.words import tr
 
@@ -53,13 +55,22 @@ class ThisComputer(QFrame):
         for fact in (self.chip, self.memory, self.disk, self.ahead):
             across.addWidget(fact, 1)
 
+    def showEvent(self, event: QShowEvent) -> None:
+        super().showEvent(event)
+        # How high its lines are was asked before they had their font.
+        QTimer.singleShot(0, self, self._measure_again)
+
+    def _measure_again(self) -> None:
+        for fact in (self.chip, self.memory, self.disk, self.ahead):
+            fact.quiet.updateGeometry()
+
     def refresh(self, library: Library, in_use: int | None) -> None:
         """`in_use` are the bytes that the model in use takes, None where there is none."""
         facts = library.facts
         if facts is None:
             return
         device = facts.device
-        self.chip.show_fact(device.name, tr("{size} of memory", size=as_size(device.memory)))
+        self.chip.show_fact(device.name, tr("{size} of memory", size=as_sold(device.memory)))
         used = tr("none in use") if in_use is None else tr("{size} in use", size=as_size(in_use))
         self.memory.show_fact(as_size(facts.available), used, (in_use or 0) / facts.available)
         explain(

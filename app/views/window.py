@@ -84,6 +84,8 @@ class Window(QMainWindow):
         self.inspector = Inspector(session)
         first = FirstModels(session, library)
         first.more_wanted.connect(lambda: self.show_models("find"))
+        first.appeared.connect(self.chat.empty.make_room)
+        first.looked_around.connect(self.chat.composer.setFocus)
         self.chat.empty.add(first)
         self._left_line, self._right_line = Hairline(vertical=True), Hairline(vertical=True)
         centre = QVBoxLayout()

@@ -16,15 +16,18 @@ from app.views.reply import ReplyView
 from app.views.window import Window
 from tests.app.scripted_worker import ScriptedWorker, model_info
 
+EARLIER = "/models/earlier"
+"""A model that was used before and is gone: nobody is told to get a first one."""
+
 
 class House:
-    """The whole window. A tick is when the test says so."""
+    """The whole window, of somebody who has used it before. A tick is when the test says so."""
 
     def __init__(self, qtbot: QtBot, settings: Settings | None = None, store: Store | None = None) -> None:
         self.qtbot = qtbot
         self.worker = ScriptedWorker()
         self.bridge = Bridge(lambda: self.worker)
-        self.settings = settings or Settings()
+        self.settings = settings or Settings(recent_models=[EARLIER])
         self.window: Window = build(self.settings, self.bridge, store)
         if not self.settings.geometry:
             self.window.resize(1280, 840)

@@ -27,7 +27,8 @@ from app.views.thought import Thought
 from app.views.window import Window
 from engine.types import Loaded, Mode, Snapshot
 from tests.app.about_screenshots import take_about
-from tests.app.models_screenshots import take_models
+from tests.app.house import EARLIER
+from tests.app.models_screenshots import take_first_run, take_models
 from tests.app.scripted_worker import ScriptedWorker, model_info
 from tests.app.settings_screenshots import take_settings
 from tests.app.several_screenshots import take_several
@@ -95,7 +96,7 @@ class Studio:
     def __init__(self, appearance: theme.Appearance, folder: Path) -> None:
         self.worker = ScriptedWorker()
         self.bridge = Bridge(lambda: self.worker)
-        self.window: Window = build(Settings(appearance=appearance), self.bridge)
+        self.window: Window = build(Settings(appearance=appearance, recent_models=[EARLIER]), self.bridge)
         self.session = self.window.session
         self.window.menuBar().hide()  # a Mac has it at the top of the screen
         self.window.resize(1280, 840)
@@ -255,6 +256,7 @@ def main(folder: Path) -> None:
         take_settings(appearance, folder)
         take_models(appearance, folder)
         take_about(appearance, folder)
+        take_first_run(appearance, folder)
         take_kept_chats(appearance, folder)
     qt.quit()
 

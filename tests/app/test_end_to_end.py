@@ -26,6 +26,7 @@ from app.views.window import Window
 from engine.decode.round import Decoder, Launched
 from engine.decode.verify import Verdict
 from engine.types import MtpWish, Reply
+from tests.app.house import EARLIER
 from tests.checkpoints import build as build_model
 
 GUIDE_IS_HERE = (Path(__file__).parents[2] / "resources" / "models" / "guide" / "config.json").exists()
@@ -47,7 +48,7 @@ class Home:
         self.loaded: list[object] = []
         self.bridge = Bridge(make_worker)
         self.bridge.loaded.connect(self.loaded.append)
-        self.window: Window = build_window(Settings(last_model=model), self.bridge)
+        self.window: Window = build_window(Settings(last_model=model, recent_models=[EARLIER]), self.bridge)
         self.window.resize(1280, 840)
         self.session = self.window.session
         self.drawn = True

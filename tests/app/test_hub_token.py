@@ -90,7 +90,9 @@ def test_d21_a_gated_model_leads_to_its_page_and_to_the_token_with_which_it_is_j
     row = window.find.rows["somebody/gated"]
     qtbot.waitUntil(lambda: row.note.isVisibleTo(window.find))
     assert "agreed to its terms" in row.note.words.accessibleName()
-    page, token = row.note.links
+    assert row.mtp.text() == "Asks for consent"
+    assert row.action.isHidden()
+    page, token, _ = row.note.links
     assert (page.text(), token.text()) == ("Open the page", "Enter a token")
     page.click()
     assert pages == [f"{served.endpoint}/somebody/gated"]

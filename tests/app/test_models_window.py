@@ -12,6 +12,7 @@ from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from app import main
+from app.settings import Settings
 from app.views.first_run import FirstModels
 from app.views.model_row import ModelRow
 from app.views.models import ModelsWindow
@@ -232,7 +233,7 @@ def test_an_empty_field_shows_what_suits_this_computer_and_why(
     shown = [row for row in window.find.rows.values() if row.isVisibleTo(window.find)]
     assert [row.name.accessibleName() for row in shown] == [each.entry.name for each in facts.suggestions]
     for row, each in zip(shown, facts.suggestions, strict=True):
-        assert each.why in row.quiet.accessibleName()
+        assert each.why in row.note.words.accessibleName()
 
 
 def test_what_is_found_outlives_the_window(opened: Callable[[], ModelsWindow], served: Hub, qtbot: QtBot) -> None:
@@ -366,11 +367,12 @@ def test_the_first_run_suggests_a_model_for_this_computer_and_a_smaller_one_and_
 ) -> None:
     monkeypatch.setattr(main, "make_librarian", lambda: Librarian(served.endpoint, tmp_path / "downloads.json"))
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "cache"))
-    house = House(qtbot)
+    house = House(qtbot, Settings())
     house.load()
     first = house.window.findChild(FirstModels)
     assert first is not None
     qtbot.waitUntil(lambda: first.isVisibleTo(house.window))
+    assert not house.window.chat.empty.buttons[0].isVisibleTo(house.window)
     facts = house.window.library.facts
     assert facts is not None
     assert len(first.rows) == len(facts.suggestions) > 0
@@ -389,7 +391,7 @@ def test_the_first_run_suggests_a_model_for_this_computer_and_a_smaller_one_and_
 def test_the_first_run_fits_the_narrowest_window(qtbot: QtBot, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(main, "make_librarian", lambda: Librarian(None, tmp_path / "downloads.json"))
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "cache"))
-    house = House(qtbot)
+    house = House(qtbot, Settings())
     house.load()
     first, empty = house.window.findChild(FirstModels), house.window.chat.empty
     assert first is not None
@@ -398,6 +400,24 @@ def test_the_first_run_fits_the_narrowest_window(qtbot: QtBot, monkeypatch: pyte
     qtbot.waitUntil(lambda: house.window.chat.width() == house.window.minimumWidth())
     assert empty.mapTo(house.window, empty.rect().topRight()).x() < house.window.width()
     assert empty.minimumSizeHint().width() <= empty.width()
+
+
+def test_who_just_looks_around_has_the_prompts_and_the_guide(
+    qtbot: QtBot, served: Hub, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(main, "make_librarian", lambda: Librarian(served.endpoint, tmp_path / "downloads.json"))
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "cache"))
+    house = House(qtbot, Settings())
+    house.load()
+    first = house.window.findChild(FirstModels)
+    assert first is not None
+    qtbot.waitUntil(lambda: first.isVisibleTo(house.window))
+    first.look.click()
+    assert first.isHidden()
+    assert house.window.chat.empty.buttons[0].isVisibleTo(house.window)
+    house.window.library.refresh()
+    qtbot.waitUntil(lambda: house.window.library.here is not None)
+    assert first.isHidden()
     house.window.close()
 
 

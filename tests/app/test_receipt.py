@@ -112,7 +112,7 @@ def test_w05_a_message_without_a_model_offers_to_choose_one_and_is_answered_by_i
     monkeypatch.setattr(QMenu, "popup", lambda menu, _: opened.append(menu))
     house.qtbot.mouseClick(card.button, Qt.MouseButton.LeftButton)
     (menu,) = opened
-    assert entries(menu) == ["Guide", "Open Model Folder…"]
+    assert entries(menu) == ["Guide", "earlier", "Open Model Folder…"]
     choose(menu, "Guide")
     house.load()
     house.worker.reply("Hi.")
