@@ -1,6 +1,8 @@
 """What goes into the .app, and what is found out about it before a Mac has seen it."""
 
+import os
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -153,39 +155,49 @@ def test_cleaning_removes_what_is_named_and_tells_what_names_nothing(packages: P
 # ------------------------------------------------------------ what pyproject.toml says
 
 
-WITHOUT = """
-import re, sys
-from importlib.machinery import PathFinder
-
-REMOVED = re.compile(sys.argv[1])
-
-class Without(PathFinder):
-    @classmethod
-    def find_spec(cls, name, path=None, target=None):
-        spec = super().find_spec(name, path, target)
-        below = (spec.origin or "").partition("site-packages/")[2] if spec else ""
-        return None if REMOVED.fullmatch(below) else spec
-
-sys.meta_path[sys.meta_path.index(PathFinder)] = Without
+REPLY = """
+import sys
 import app.main, app.views.window, engine.librarian, engine.server.server, keyring.backends.macOS, hf_xet
 from engine import cli
 sys.argv[1:] = ["generate", "guide", "--prompt", "What is MTP?", "--max-tokens", "8"]
 raise SystemExit(cli.main())
 """
-"""A reply and all that the window imports, where no module is found whose file the first argument names."""
+"""All that the window imports, and a reply."""
 
 
-def test_nothing_is_removed_that_is_needed_at_run_time() -> None:
-    named = "|".join(map(expression, bundle.recipe().cleanup))
-    ran = subprocess.run([sys.executable, "-c", WITHOUT, named], capture_output=True, text=True, cwd=ROOT, check=False)
+@pytest.fixture(scope="module")
+def cleaned(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The packages of this environment as links, without what the .app goes without of those that lose most."""
+    site, folder = Path(pytest.__file__).parents[1], tmp_path_factory.mktemp("cleaned")
+    globs = bundle.recipe().cleanup
+    lose = {glob.partition("/")[0] for glob in globs if "/" in glob} - {"**"}  # which goes into no link
+    assert lose == {"PySide6", "mlx", "transformers", "pyqtgraph"}
+    for path in site.iterdir():
+        if path.name in lose:
+            shutil.copytree(path, folder / path.name, copy_function=os.symlink)
+        else:
+            (folder / path.name).symlink_to(path)
+    bundle.clean(folder, globs)
+    return folder
+
+
+def reply_over(packages: Path) -> subprocess.CompletedProcess[str]:
+    """REPLY, with these packages and no others."""
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), str(packages)])}
+    command = [sys.executable, "-S", "-c", REPLY]
+    return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=environment, check=False)
+
+
+def test_nothing_is_removed_that_is_needed_at_run_time(cleaned: Path) -> None:
+    assert not (cleaned / "PySide6" / "QtQml.abi3.so").exists()
+    ran = reply_over(cleaned)
     assert ran.returncode == 0, ran.stderr
     assert "MTP" in ran.stdout
 
 
-def test_what_is_needed_and_removed_would_be_noticed() -> None:
-    named = expression("platformdirs/__init__.py")
-    ran = subprocess.run([sys.executable, "-c", WITHOUT, named], capture_output=True, text=True, cwd=ROOT, check=False)
-    assert "No module named 'platformdirs'" in ran.stderr
+def test_what_is_needed_and_removed_would_be_noticed(cleaned: Path) -> None:
+    assert bundle.clean(cleaned, ("platformdirs",)) == []
+    assert "No module named 'platformdirs'" in reply_over(cleaned).stderr
 
 
 @pytest.mark.parametrize(
