@@ -4,7 +4,7 @@
 # make bench  the benchmark, about five minutes, onto engine/BENCHMARKS.md
 # make bench-ui  what reading costs in the window, about three minutes
 # make app    the macOS application, on a Mac
-# make check-bundle  whether what goes into it would run on a Mac, on any system, under a minute
+# make check-bundle  whether what goes into it would run on a Mac; on any system, about a minute
 # make venv   only the environment; make lock  renew requirements.lock; make clean  remove what make made
 #
 # Written for the make (3.81) and /bin/sh that come with macOS as well as for Debian's. Everything stays inside
@@ -61,7 +61,8 @@ app:
 	@$(FIND_UV); export UV=$$uv; $(BIN)/python packaging/build.py
 
 check-bundle: $(STAMP)
-	@$(FIND_UV); export UV=$$uv; $(BIN)/python packaging/bundle.py && $(BIN)/python packaging/bundle.py 26
+	@$(FIND_UV); export UV=$$uv; \
+	$(BIN)/python packaging/bundle.py && $(BIN)/python packaging/bundle.py 26 && $(BIN)/python packaging/rehearse.py
 
 venv: $(STAMP)
 

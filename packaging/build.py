@@ -143,18 +143,9 @@ def complete(cooking: bundle.Recipe) -> None:
         raise SystemExit("\n".join(["The .app would not run everywhere:", *(f"- {line}" for line in found)]))
     licences = RESOURCES / "app" / "resources" / "licences.json"
     run(sys.executable, "packaging/licences.py", RESOURCES / "app_packages", licences)
-    compile_all()
-
-
-def compile_all() -> None:
-    """Bytecode for everything. The app never writes into itself, and without it each start would take seconds longer;
-    hashes that nobody compares stand in it, since copying the app changes the times of its files."""
     library = next(APP.glob(f"Contents/**/python{bundle.PYTHON}/os.py")).parent
     for folder in (RESOURCES / "app", RESOURCES / "app_packages", library):
-        how = ("-q", "-j", "0", "-s", str(folder), "--invalidation-mode", "unchecked-hash")
-        # Its exit code says nothing: templates that only look like Python are among the files.
-        command = [TOOLS / "bin" / "python", "-m", "compileall", *how, folder]
-        subprocess.run(command, stdout=subprocess.DEVNULL, check=False)
+        bundle.compile_folder(TOOLS / "bin" / "python", folder)
 
 
 def try_moved() -> None:

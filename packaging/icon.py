@@ -43,7 +43,7 @@ def png(drawing: Path, width: int, height: int) -> bytes:
     painter.end()
     buffer = QBuffer()
     buffer.open(QIODevice.OpenModeFlag.WriteOnly)
-    image.save(buffer, "PNG")
+    image.save(buffer, "PNG")  # type: ignore[call-overload]  # the stub has it as bytes, Qt takes only text
     return bytes(buffer.data().data())
 
 

@@ -72,7 +72,9 @@ def _image(path: Path, data: bytes, start: int, size: int) -> Image:
         if magic != _THIN or start + size > len(data):
             raise NotReadable(f"{path} holds no whole image at {start}")
         minos: tuple[int, int] | None = None
-        needs, wants, rpaths = [], [], []
+        needs: list[str] = []
+        wants: list[str] = []
+        rpaths: list[str] = []
         at = start + 32
         for _ in range(count):
             command, length = struct.unpack_from("<II", data, at)
