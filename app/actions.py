@@ -106,6 +106,7 @@ MENUS: dict[str, tuple[Entry | None, ...]] = {
     ),
     mark("Help"): (
         Entry("about", mark("About Foreword"), role=Role.AboutRole),
+        Entry("look_for_updates", mark("Look for Updates…"), role=Role.ApplicationSpecificRole),
         Entry("copy_diagnostics", mark("Copy Diagnostics")),
         Entry("open_logs", mark("Show Log in Its Folder")),
     ),

@@ -24,6 +24,7 @@ from app.local_api import LocalApi, ServerLike
 from app.opened import Application, Opened
 from app.session import Session
 from app.settings import Settings
+from app.updates import Updates, built_address
 from app.views.empty import read_prompts
 from app.views.model_link import ModelLink
 from app.views.window import Window
@@ -81,10 +82,13 @@ def build(settings: Settings, bridge: Bridge, store: Store | None = None) -> Win
     api = LocalApi(settings, partial(make_server, bridge))
     session.idle.hold_while(api.was_used)
     library = Library(make_librarian, settings)
-    window = Window(session, read_prompts(paths.RESOURCES / "prompts.toml"), api, library)
+    updates = Updates(settings, built_address())
+    window = Window(session, read_prompts(paths.RESOURCES / "prompts.toml"), api, library, updates)
     api.setParent(window)
     bridge.ready.connect(api.open)
     window.closed.connect(api.close)  # before the worker ends: what it writes for others ends with what there is
+    updates.setParent(window)
+    bridge.ready.connect(updates.begin)
     library.setParent(window)
     bridge.ready.connect(library.go_on)
     if not settings.recent_models:

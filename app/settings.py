@@ -236,6 +236,16 @@ class Settings:
     local_api_token: str = declared(Text(), "")
     """What other programs have to know; made when the local API is switched on for the first time."""
 
+    look_for_updates: bool = declared(
+        Switch(label=mark("Look for a newer version once a day"), hint=mark("Says so; downloads nothing by itself.")),
+        False,
+    )
+    """Has its place in the settings window only in a build that has an address to ask."""
+    updates_asked: float = declared(Number(low=0, high=1e12, whole=False), 0.0)
+    """When that was asked last, in seconds since 1970."""
+    update_told: str = declared(Text(), "")
+    """The newest version that the window told of unasked."""
+
     # What belongs to one model or one preset, and what the window remembers.
     sampling: SamplingChoice = declared(Value(entry=_sampling), SamplingChoice())
     """For every chat, where neither the chat nor its model has a value of its own."""

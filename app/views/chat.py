@@ -17,6 +17,7 @@ from PySide6.QtWidgets import QFrame, QHBoxLayout, QMenu, QScrollArea, QStackedW
 from app.chats.chat import Answer, Chat, Turn
 from app.session import Session
 from app.settings import GUIDE
+from app.updates import Release
 from app.views.activity import ActivityLine
 from app.views.announcer import Announcer
 from app.views.composer import local_files
@@ -28,6 +29,7 @@ from app.views.notice import FailureCard
 from app.views.receipt import Details
 from app.views.shown_turns import ShownTurns, way_on
 from app.views.transcript import Transcript
+from app.views.updates import UpdateCard
 from app.words import tr
 from engine.types import ErrorReport
 
@@ -53,6 +55,7 @@ class ChatView(QWidget):
         self._session = session
         self._failures: dict[Chat, ErrorReport] = {}
         self._failure: FailureCard | None = None
+        self._update: UpdateCard | None = None
         self.setProperty("kind", "page")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
 
@@ -180,6 +183,15 @@ class ChatView(QWidget):
             over.connect(self.composer.setFocus)
         if do is not None:
             card.action_requested.connect(do)
+        self._column.insertWidget(0, card)
+
+    def tell_of_update(self, release: Release) -> None:
+        """Show what is new in the same place, until it was looked at or put off."""
+        if self._update is not None:
+            self._update.hide()
+        card = self._update = UpdateCard(release)
+        card.over.connect(card.hide)
+        card.over.connect(self.composer.setFocus)
         self._column.insertWidget(0, card)
 
     def _recover(self) -> None:

@@ -26,6 +26,7 @@ from app.local_api import LocalApi
 from app.render.page_text import PageText
 from app.session import Session
 from app.settings import GUIDE
+from app.updates import Updates
 from app.views.about import AboutWindow
 from app.views.chat import ChatView
 from app.views.controls import FocusRing, Hairline
@@ -39,6 +40,7 @@ from app.views.presets import PresetSection
 from app.views.settings import SettingsWindow
 from app.views.sidebar import WIDTH as SIDEBAR
 from app.views.sidebar import Sidebar
+from app.views.updates import UpdateSection
 from app.words import mark, tr
 from engine.types import ErrorReport
 
@@ -58,10 +60,11 @@ class Window(QMainWindow):
     """The window has been painted for the first time: from here on work does not delay it."""
     closed = Signal()
 
-    def __init__(self, session: Session, prompts: list[str], api: LocalApi, library: Library) -> None:
+    def __init__(self, session: Session, prompts: list[str], api: LocalApi, library: Library, updates: Updates) -> None:
         super().__init__()
         self.session = session
         self._api = api
+        self.updates = updates
         self._settings = session.settings
         self._was_painted = False
         self._crashed = False
@@ -163,10 +166,13 @@ class Window(QMainWindow):
             "copy_diagnostics": self.copy_diagnostics,
             "open_logs": lambda: QDesktopServices.openUrl(QUrl.fromLocalFile(paths.log_file().parent)),
             "about": self.show_about,
+            "look_for_updates": self.look_for_updates,
         }
         for name, do in does.items():
             if name in self.menus:
                 self.menus[name].triggered.connect(lambda _=False, do=do: do())
+        self.menus["look_for_updates"].setVisible(bool(self.updates.address))
+        self.updates.found.connect(self.chat.tell_of_update)
         self.sidebar.toggled.connect(lambda: self.show_sidebar(False))
         self.sidebar.left.connect(chat.composer.setFocus)
         self.sidebar.models_wanted.connect(self.show_models)
@@ -261,11 +267,18 @@ class Window(QMainWindow):
             self._settings_window = SettingsWindow(self._settings, self)
             self._settings_window.page("Chat").add(PresetSection(self._settings, lambda: self.session.current))
             self._settings_window.page(mark("Local API")).add(ApiSection(self._api))
+            if self.updates.address:
+                self._settings_window.page("General").add(UpdateSection(self._settings, self.updates))
         if page:
             self._settings_window.show_page(page)
         self._settings_window.show()
         self._settings_window.raise_()
         self._settings_window.activateWindow()
+
+    def look_for_updates(self) -> None:
+        """Ask whether there is a newer version, and say so where the settings have it."""
+        self.show_settings("General")
+        self.updates.ask_now()
 
     def show_models(self, page: str = "", words: str = "") -> None:
         """Open the models, on `page` where one is named, and look for `words` where there are some."""

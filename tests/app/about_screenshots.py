@@ -1,4 +1,4 @@
-"""Pictures of About: a part of `tests.app.screenshots`."""
+"""Pictures of About and of a newer version: a part of `tests.app.screenshots`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from app import theme
 from app.bridge import Bridge
 from app.main import build
 from app.settings import Settings
+from app.updates import Release
 from app.views.about import AboutWindow
+from app.views.settings import SettingsWindow
 from tests.app.scripted_worker import ScriptedWorker, model_info
 
 
@@ -38,4 +40,19 @@ def take_about(appearance: theme.Appearance, folder: Path) -> None:
     shown.resize(560, 480)
     settle()
     shown.grab().save(str(folder / f"about-qt-{appearance}.png"))
+    shown.close()
+    release = Release(
+        "0.2.0", "Reads ahead on M5 with its neural accelerators.\nChats open faster.", "https://a.example"
+    )
+    window.resize(1280, 840)
+    window.updates.address = "https://foreword.example/newest.json"
+    window.updates.newest = release
+    window.chat.tell_of_update(release)
+    settle()
+    window.grab().save(str(folder / f"update-{appearance}.png"))
+    window.show_settings("General")
+    opened = window.findChild(SettingsWindow)
+    assert opened is not None
+    settle()
+    opened.grab().save(str(folder / f"update-settings-{appearance}.png"))
     window.close()
