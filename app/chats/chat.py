@@ -23,6 +23,8 @@ Outcome = Literal["waiting", "writing", "done", "stopped", "failed", "interrupte
 NEW_TITLE = mark("New chat")
 TITLE_WORDS = 7
 TITLE_LENGTH = 48
+TITLE_WHOLE = 36
+"""Characters of a question that is a title as it stands."""
 
 _newest_id = 0
 
@@ -347,9 +349,11 @@ def _title(turn: Turn) -> str:
 
 
 def title_of(question: str) -> str:
-    """The first words of a question, on one line, cut at a word with an ellipsis."""
+    """A question on one line; of a long one the first words, cut at a word with an ellipsis."""
     words = question.split()
-    title = " ".join(words[:TITLE_WORDS])
+    title = " ".join(words)
+    if len(title) > TITLE_WHOLE:
+        title = " ".join(words[:TITLE_WORDS])
     if len(title) > TITLE_LENGTH:
         title = title[:TITLE_LENGTH].rsplit(" ", 1)[0]
     return title + "…" if len(title) < len(" ".join(words)) else title or tr(NEW_TITLE)

@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Sequence
 from html import escape
 
-from PySide6.QtCore import QEvent, QObject, QRect, QSize, Qt, Signal
+from PySide6.QtCore import QEvent, QMargins, QObject, QRect, QSize, Qt, Signal
 from PySide6.QtGui import QPainter, QPaintEvent, QPen, QResizeEvent
 from PySide6.QtWidgets import (
     QAbstractButton,
@@ -17,6 +17,7 @@ from PySide6.QtWidgets import (
     QHBoxLayout,
     QLabel,
     QPushButton,
+    QScrollArea,
     QSizePolicy,
     QToolButton,
     QWidget,
@@ -217,6 +218,28 @@ class Segments(QFrame):
 
     def button(self, value: object) -> QAbstractButton:
         return self._group.button(self._values.index(value))
+
+
+class Scrolled(QScrollArea):
+    """What may be higher than its pane: it scrolls up and down. Where the bar is shown it takes its room from the
+    content's own margin at the right, so that nothing moves."""
+
+    def __init__(self, content: QWidget, name: str) -> None:
+        """`content` has a layout with its margins; `name` is what a screen reader calls the pane."""
+        super().__init__()
+        self._margins = content.layout().contentsMargins()
+        content.setProperty("kind", "clear")
+        self.setWidget(content)
+        self.setWidgetResizable(True)
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self.setAccessibleName(name)
+        self.verticalScrollBar().rangeChanged.connect(self._make_room)
+
+    def _make_room(self, _: int, most: int) -> None:
+        taken = self.verticalScrollBar().sizeHint().width() if most > 0 else 0
+        self.widget().layout().setContentsMargins(self._margins - QMargins(0, 0, taken, 0))
 
 
 class FocusRing(QWidget):

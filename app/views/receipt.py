@@ -147,7 +147,8 @@ class Details(QFrame):
         line = grid.rowCount()
         label, shown = Label(name, "small", "text3"), Label("", "small")
         shown.setText(shown.fontMetrics().elidedText(value, Qt.TextElideMode.ElideMiddle, VALUE_WIDTH))
-        shown.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        for each in (label, shown):  # both, for a text that can be selected stands one pixel higher
+            each.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         shown.setAccessibleName(f"{name}: {value}")
         if shown.text() != value:
             explain(shown, value)

@@ -12,10 +12,10 @@ from dataclasses import replace
 from typing import Any
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QFrame, QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from app.session import Session
-from app.views.controls import Button, Label, Paragraph, Segments
+from app.views.controls import Button, Label, Paragraph, Scrolled, Segments
 from app.views.number_field import NumberField, NumberRow, Quantity
 from app.views.room import RoomSection
 from app.words import mark, tr
@@ -71,7 +71,6 @@ class SamplingPanel(QWidget):
         self._session = session
         self.fields: dict[str, NumberField] = {}
         content = QWidget()
-        content.setProperty("kind", "clear")
         column = QVBoxLayout(content)
         column.setContentsMargins(20, 16, 20, 20)
         column.setSpacing(8)
@@ -112,15 +111,9 @@ class SamplingPanel(QWidget):
         self.room = RoomSection(session)
         column.addWidget(self.room)
         column.addStretch(1)
-        scroll = QScrollArea()
-        scroll.setWidget(content)
-        scroll.setWidgetResizable(True)
-        scroll.setFrameShape(QFrame.Shape.NoFrame)
-        scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        scroll.setAccessibleName(tr("Sampling"))
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
-        layout.addWidget(scroll)
+        layout.addWidget(Scrolled(content, tr("Sampling")))
         session.current_changed.connect(self.refresh)
         session.model.changed.connect(self.refresh)
         session.chat_set.connect(self.refresh)

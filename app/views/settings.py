@@ -14,7 +14,6 @@ from PySide6.QtWidgets import (
     QApplication,
     QFrame,
     QHBoxLayout,
-    QScrollArea,
     QStackedWidget,
     QTextEdit,
     QVBoxLayout,
@@ -24,13 +23,15 @@ from PySide6.QtWidgets import (
 from app import theme
 from app.setting import Choice, Number, Setting, Switch, Text
 from app.settings import TABLE, Settings
-from app.views.controls import FocusRing, Hairline, Paragraph, Segments, explain
+from app.views.controls import FocusRing, Hairline, Paragraph, Scrolled, Segments, explain
 from app.views.number_field import NumberField, Quantity
 from app.words import mark, tr
 
 CONTROL, SEGMENT = 148, 88
 """Widths of a field and of one choice, in px."""
 TEXT_LINES = 4
+LINE_GAP = 3
+"""What the height of a line leaves above its letters: as much below puts them in the middle of the control beside."""
 
 
 class TextField(QTextEdit):
@@ -67,7 +68,9 @@ class SettingRow(QWidget):
         layout.setSpacing(4)
         line = QHBoxLayout()
         line.setSpacing(24)
-        line.addWidget(Paragraph(tr(self._kind.label)), 1)
+        label = Paragraph(tr(self._kind.label))
+        label.setContentsMargins(0, 0, 0, LINE_GAP)
+        line.addWidget(label, 1)
         layout.addLayout(line)
         if self._kind.hint:
             layout.addWidget(Paragraph(tr(self._kind.hint), "small", "text3"))
@@ -134,25 +137,19 @@ class SettingRow(QWidget):
         self._set(round(kept) if kept is not None and kind.whole else kept)
 
 
-class Page(QScrollArea):
+class Page(Scrolled):
     """The settings of one group, one under the other, and what else belongs there."""
 
     def __init__(self, settings: Settings, page: str) -> None:
-        super().__init__()
-        self.setWidgetResizable(True)
-        self.setFrameShape(QFrame.Shape.NoFrame)
-        self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self.setAccessibleName(tr(page))
-        self.rows = [SettingRow(settings, name) for name, kind in TABLE.items() if kind.page == page]
+        rows = [SettingRow(settings, name) for name, kind in TABLE.items() if kind.page == page]
         content = QWidget()
-        content.setProperty("kind", "clear")
-        self.column = QVBoxLayout(content)
-        self.column.setContentsMargins(20, 20, 20, 20)
-        self.column.setSpacing(16)
-        self.column.addWidget(grouped(self.rows))
-        self.column.addStretch(1)
-        self.setWidget(content)
+        column = QVBoxLayout(content)
+        column.setContentsMargins(20, 20, 20, 20)
+        column.setSpacing(16)
+        column.addWidget(grouped(rows))
+        column.addStretch(1)
+        super().__init__(content, tr(page))
+        self.rows, self.column = rows, column
 
     def add(self, section: QWidget) -> None:
         """Put a section under the rows."""

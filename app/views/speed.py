@@ -11,14 +11,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import get_args
 
-from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication, QShowEvent
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
 from app.session import Session
 from app.speed import SpeedLog, axis_top
 from app.views.company import CompanyRows
-from app.views.controls import Button, Elided, Hairline, Label, Paragraph, Segments, explain, row
+from app.views.controls import Button, Elided, Hairline, Label, Paragraph, Scrolled, Segments, explain, row
 from app.views.drafters import HEAD_DRAFTERS, coming_words, draft_model_named, drafters_refused, kind_of
 from app.views.figures import HERE, day
 from app.views.instruments import CostRow, DraftRow, Figure, Number, PlotGroup, Why
@@ -119,7 +118,6 @@ class SpeedPanel(QWidget):
         self._numbers.setLayout(_side_by_side(self.tokens_per_round, self.depth_now))
 
         content = QWidget()
-        content.setProperty("kind", "clear")
         column = QVBoxLayout(content)
         column.setContentsMargins(20, 16, 20, 16)
         column.setSpacing(0)
@@ -136,18 +134,10 @@ class SpeedPanel(QWidget):
             column.addWidget(widget)
             column.addSpacing(space)
         column.addStretch(1)
-        scroll = QScrollArea()
-        scroll.setWidget(content)
-        scroll.setWidgetResizable(True)
-        scroll.setFrameShape(QFrame.Shape.NoFrame)
-        scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        scroll.setAccessibleName(tr("Measurements"))
-
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(0)
-        layout.addWidget(scroll, 1)
+        layout.addWidget(Scrolled(content, tr("Measurements")), 1)
         layout.addWidget(self._wishes())
 
         self.why.action.clicked.connect(self._act)

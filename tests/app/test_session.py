@@ -115,6 +115,7 @@ def spoken(chat: Chat) -> list[tuple[str, str]]:
         ("What is MTP?", "What is MTP?"),
         ("  two\n\nlines  ", "two lines"),
         ("one two three four five six seven eight", "one two three four five six seven…"),
+        ("Can I give you a folder of letters?", "Can I give you a folder of letters?"),
         ("x" * 90, "x" * 48 + "…"),
         ("   ", "New chat"),
     ],
