@@ -23,9 +23,10 @@ from app.main import application, build
 from app.settings import Settings
 from app.views.call import CallView
 from app.views.question import UserTurn
+from app.views.reply import ReplyView
 from app.views.thought import Thought
 from app.views.window import Window
-from engine.types import Loaded, Mode, Snapshot
+from engine.types import ErrorReport, Failed, Loaded, LoadFailed, Mode, Snapshot
 from tests.app.about_screenshots import take_about
 from tests.app.house import EARLIER
 from tests.app.models_screenshots import take_first_run, take_models
@@ -146,6 +147,40 @@ class Studio:
         self.bridge.tick()
 
 
+def take_troubles(studio: Studio) -> None:
+    """A long question, a reply that failed, a model that could not be loaded, and what stands under a reply."""
+    session, window = studio.session, studio.window
+    session.new_chat()
+    pasted = "\n".join(f"{number + 1}. The harbour was frozen from wall to wall." for number in range(400))
+    studio.ask(f"Which of these sentences differ?\n\n{pasted}", "None of them.", "mtp", 61.0)
+    session.regenerate()
+    studio.worker.finish("All are alike.", studio.write("All are alike.", "mtp", 61.0))
+    studio.bridge.tick()
+    window.findChildren(ReplyView)[-1].footer.reveal(True)
+    studio.take("pasted")
+    window.findChildren(UserTurn)[-1].bubble.fold(False)
+    window.chat.transcript.jump_to_end()
+    studio.take("pasted-open")
+    session.new_chat()
+    session.send("Write on.")
+    studio.write(FIRST, "mtp", 61.0)
+    room = ErrorReport(
+        "out_of_memory",
+        "There is not enough memory left for this reply.",
+        "What was written is kept.",
+        "Close other apps or choose a smaller model, then try again.",
+    )
+    studio.worker.say(Failed(studio.worker.last_id, room, None))
+    studio.take("failed")
+    session.new_chat()
+    session.use_model("/models/gone")
+    gone = ErrorReport(
+        "not_found", "The folder /models/gone is not there.", "Your chats are kept.", "Choose another model."
+    )
+    studio.worker.say(LoadFailed("/models/gone", gone))
+    studio.take("load-failed")
+
+
 OLDER = {
     "Proofreading a preface": 0.02,
     "Swift actors, plainly": 1.0,
@@ -251,6 +286,7 @@ def main(folder: Path) -> None:
         studio.take("long")
         take_writing(studio)
         take_several(studio)
+        take_troubles(studio)
         studio.window.close()
         take_tabs(appearance, folder)
         take_settings(appearance, folder)
