@@ -92,6 +92,7 @@ class LiveChip(QFrame):
         self.setFixedHeight(24)
         self._dot = Dot()
         self._text = Label(role="smallmedium")
+        explain(self, CHIP_TOOLTIP.format(speed=meaning("speed"), speed_up=meaning("speed-up")))
         layout = QHBoxLayout(self)
         layout.setContentsMargins(10, 0, 10, 0)
         layout.setSpacing(6)
@@ -137,7 +138,6 @@ class LiveChip(QFrame):
         restyle(self, "state", "on" if with_drafts else "off")
         spoken = tr("writing") if log.live else tr("last reply")
         self.setAccessibleName(f"{spoken}: {self._text.text()}")
-        explain(self, CHIP_TOOLTIP.format(speed=meaning("speed"), speed_up=meaning("speed-up")))
 
 
 class Header(QWidget):

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QHBoxLayout, QStackedWidget, QTextEdit, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QStackedWidget, QVBoxLayout, QWidget
 
-from app import theme
 from app.session import Session
 from app.views.controls import Hairline, Label, Paragraph, Segments
 from app.views.presets import PresetPicker
 from app.views.sampling import SamplingPanel
 from app.views.speed import SpeedPanel
+from app.views.text_field import TextField
 from app.words import tr
 
 WIDTH = 320
@@ -23,13 +23,8 @@ class InstructionsPanel(QWidget):
     def __init__(self, session: Session) -> None:
         super().__init__()
         self._session = session
-        self.text = QTextEdit()
-        self.text.setProperty("kind", "field")
-        self.text.setAcceptRichText(False)
-        self.text.setTabChangesFocus(True)
-        self.text.setFont(theme.current().font("ui"))
-        self.text.setAccessibleName(tr("Instructions for this chat"))
-        self.text.setPlaceholderText(tr("For example: Answer in short sentences."))
+        hint = tr("For example: Answer in short sentences.")
+        self.text = TextField(tr("Instructions for this chat"), self._keep, hint)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(20, 16, 20, 20)
         layout.setSpacing(8)
@@ -46,20 +41,17 @@ class InstructionsPanel(QWidget):
                 "text3",
             )
         )
-        self.text.textChanged.connect(self._keep)
         session.current_changed.connect(self.refresh)
         session.chat_set.connect(self.refresh)
         self.refresh()
 
-    def _keep(self) -> None:
-        self._session.set_instructions(self.text.toPlainText())
+    def _keep(self, text: str) -> None:
+        self._session.set_instructions(text)
         self.presets.refresh()
 
     def refresh(self) -> None:
         """Show the instructions of this chat."""
-        instructions = self._session.current.instructions
-        if self.text.toPlainText() != instructions:
-            self.text.setPlainText(instructions)
+        self.text.show_value(self._session.current.instructions)
         self.presets.refresh()
 
 

@@ -15,16 +15,15 @@ from PySide6.QtWidgets import (
     QFrame,
     QHBoxLayout,
     QStackedWidget,
-    QTextEdit,
     QVBoxLayout,
     QWidget,
 )
 
-from app import theme
 from app.setting import Choice, Number, Setting, Switch, Text
 from app.settings import TABLE, Settings
 from app.views.controls import FocusRing, Hairline, Paragraph, Scrolled, Segments, explain
 from app.views.number_field import NumberField, Quantity
+from app.views.text_field import TextField
 from app.words import mark, tr
 
 CONTROL, SEGMENT = 148, 88
@@ -32,26 +31,6 @@ CONTROL, SEGMENT = 148, 88
 TEXT_LINES = 4
 LINE_GAP = 3
 """What the height of a line leaves above its letters: as much below puts them in the middle of the control beside."""
-
-
-class TextField(QTextEdit):
-    """A few lines of plain text. `written` carries them whenever they change."""
-
-    def __init__(self, name: str, keep: Callable[[str], object], hint: str = "") -> None:
-        super().__init__()
-        self._keep = keep
-        self.setProperty("kind", "field")
-        self.setAcceptRichText(False)
-        self.setTabChangesFocus(True)
-        self.setFont(theme.current().font("ui"))
-        self.setFixedHeight(TEXT_LINES * theme.current().line_height("ui") + 20)
-        self.setAccessibleName(name)
-        self.setPlaceholderText(hint)
-        self.textChanged.connect(lambda: self._keep(self.toPlainText()))
-
-    def show_value(self, text: str) -> None:
-        if text != self.toPlainText():
-            self.setPlainText(text)
 
 
 class SettingRow(QWidget):
@@ -116,6 +95,7 @@ class SettingRow(QWidget):
                 return field, lambda value: field.show_value(None if value is None else value / kind.unit)
             case Text():
                 text = TextField(tr(kind.label), self._set)
+                text.show_lines(TEXT_LINES)
                 return text, text.show_value
         raise TypeError(kind)
 

@@ -10,7 +10,8 @@ from app import theme
 from app.settings import GB, TABLE, Settings
 from app.views.controls import Segments
 from app.views.number_field import NumberField
-from app.views.settings import SettingsWindow, TextField
+from app.views.settings import SettingsWindow
+from app.views.text_field import TextField
 from tests.app.house import House
 
 
