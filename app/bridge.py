@@ -52,7 +52,6 @@ from engine.types import (
     Snapshot,
     Started,
     TextDelta,
-    Unloaded,
     Waiting,
     Weighed,
     WorkerStopped,
@@ -115,12 +114,11 @@ class Bridge(QObject):
     load_progress = Signal(object)  # LoadProgress
     loaded = Signal(object)  # ModelInfo
     load_failed = Signal(object)  # LoadFailed
-    unloaded = Signal(object)  # Unloaded
     waiting = Signal(object)  # Waiting
     started = Signal(object)  # Started
     prefill = Signal(object)  # PrefillProgress, the latest of a tick
-    tokens = Signal(int, object)  # request id, the ids of all the tokens of a tick; before their text
-    lengths = Signal(int, object)  # request id, how many characters each of these tokens adds
+    tokens = Signal(int, object, object)
+    """Request id, the ids of all the tokens of a tick, how many characters each adds; before their text."""
     text = Signal(int, str)  # request id, all the text of a tick
     rounds = Signal(int, object, object)  # request id, list[RoundStats] of a tick, the latest Snapshot
     finished = Signal(object)  # Finished
@@ -197,22 +195,26 @@ class Bridge(QObject):
         if not self._timer.isActive():
             self._timer.start(IDLE_TICK_MS if self.state == State.IDLE else TICK_MS)
 
-    def load(self, path: str) -> None:
-        """Load the model at `path` ("guide" for the one that comes along). Ends in `loaded` or `load_failed`."""
+    def _running(self) -> WorkerLike:
+        """The worker, started where there is none."""
         self.start()
         assert self._worker is not None
+        return self._worker
+
+    def load(self, path: str) -> None:
+        """Load the model at `path` ("guide" for the one that comes along). Ends in `loaded` or `load_failed`."""
+        worker = self._running()
         self._loading = path
         self._loads += 1
-        self._worker.load(path)
+        worker.load(path)
         self._tell()
 
     def generate(self, request: Request) -> None:
         """Ask for a reply, beside those that are under way. Ends in `finished` or `failed`."""
-        self.start()
-        assert self._worker is not None
+        worker = self._running()
         self._replies[request.id] = _Reply()
         self._tell()
-        self._worker.generate(request)
+        worker.generate(request)
 
     def stop(self, request_id: int) -> None:
         """Stop this reply; it ends with what it has. Does nothing when it is over."""
@@ -233,17 +235,15 @@ class Bridge(QObject):
     def check(self, request: Request) -> None:
         """Write this reply plainly and with drafts and compare them. Ends in `checked` or `job_failed`. A reply or a
         load that is asked for meanwhile follows when the check has ended: `stop_job` first."""
-        self.start()
-        assert self._worker is not None
+        worker = self._running()
         self._job = request.id
-        self._worker.check(request)
+        worker.check(request)
 
     def measure(self, request_id: int) -> None:
         """Time the model, plain against each depth. Ends in `measured` or `job_failed`; otherwise as `check`."""
-        self.start()
-        assert self._worker is not None
+        worker = self._running()
         self._job = request_id
-        self._worker.measure(request_id)
+        worker.measure(request_id)
 
     def stop_job(self) -> None:
         """Stop the check or the measurement; it ends all the same. Does nothing when there is none."""
@@ -252,17 +252,13 @@ class Bridge(QObject):
 
     def count(self, text: str) -> int:
         """Count the tokens of a text, between the rounds of what is being written; `counted` comes with this id."""
-        self.start()
-        assert self._worker is not None
-        id = self.new_id()
-        self._worker.count(id, text)
+        worker, id = self._running(), self.new_id()
+        worker.count(id, text)
         return id
 
     def weigh(self, request: Request) -> None:
         """Say what the prompt of this request comes to; nothing is written. Ends in `weighed`."""
-        self.start()
-        assert self._worker is not None
-        self._worker.weigh(request)
+        self._running().weigh(request)
 
     def forget(self, chat: str) -> None:
         """Free what the engine remembers of a chat that is gone."""
@@ -270,7 +266,7 @@ class Bridge(QObject):
             self._worker.forget(chat)
 
     def unload(self) -> None:
-        """Free the model, if there is one. Ends in `unloaded`."""
+        """Free the model, if there is one."""
         if self._worker is not None:
             self._worker.unload()
 
@@ -331,8 +327,6 @@ class Bridge(QObject):
                 self.load_progress.emit(event)
             case Loaded() | LoadFailed():
                 self._take_end_of_load(event)
-            case Unloaded():
-                self.unloaded.emit(event)
             case ChatMemory():
                 self.chat_memory.emit(event)
             case Counted(id=id, tokens=tokens):
@@ -426,10 +420,8 @@ class Bridge(QObject):
         rounds, reply.rounds = reply.rounds, []
         if rounds and reply.snapshot is not None:
             self.rounds.emit(id, rounds, reply.snapshot)
-        if tokens:
-            self.tokens.emit(id, tokens)
-        if lengths:
-            self.lengths.emit(id, lengths)
+        if tokens or lengths:
+            self.tokens.emit(id, tokens, lengths)
         if text:
             self.text.emit(id, text)
 

@@ -84,7 +84,6 @@ class Replies(QObject):
         bridge.prefill.connect(self._on_prefill)
         bridge.tokens.connect(self._on_tokens)
         bridge.text.connect(self._on_text)
-        bridge.lengths.connect(self._on_lengths)
         bridge.rounds.connect(self._on_rounds)
         bridge.finished.connect(self._on_finished)
         bridge.failed.connect(self._on_failed)
@@ -245,9 +244,12 @@ class Replies(QObject):
             writing.chat.used_tokens = event.total
             self.changed.emit()
 
-    def _on_tokens(self, id: int, tokens: list[int]) -> None:
+    def _on_tokens(self, id: int, tokens: list[int], lengths: list[int]) -> None:
         writing = self._writing.get(id)
-        if writing is not None and not (writing.begun is not None and writing.begun.foreign):
+        if writing is None:
+            return
+        writing.drafted.add_lengths(lengths)
+        if writing.begun is None or not writing.begun.foreign:
             writing.answer.tokens += tuple(tokens)
             self._shelf.store.grow(writing.answer, "", tokens)
 
@@ -267,10 +269,6 @@ class Replies(QObject):
             self.text_added.emit(writing.chat, answer, text)
         if first and len(turn.answers) > 1:  # it is one of several versions now, and may have taken over
             self.turns_changed.emit(writing.chat)
-
-    def _on_lengths(self, id: int, lengths: list[int]) -> None:
-        if writing := self._writing.get(id):
-            writing.drafted.add_lengths(lengths)
 
     def _on_rounds(self, id: int, rounds: list[RoundStats], snapshot: Snapshot) -> None:
         self._model.speed.add(rounds, snapshot, id)

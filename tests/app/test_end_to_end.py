@@ -130,7 +130,7 @@ def test_what_came_from_accepted_drafts_is_known_to_the_character(chat: Home, qt
     chat.session.model.set_wish(MtpWish("on", 2))
     chat.session.current.max_tokens = 200
     lengths: list[int] = []
-    chat.bridge.lengths.connect(lambda _, each: lengths.extend(each))
+    chat.bridge.tokens.connect(lambda _, ids, each: lengths.extend(each))
     chat.ask(qtbot, "neji toro")
     qtbot.waitUntil(chat.idle, timeout=PATIENCE_MS)
     answer = chat.session.current.turns[-1].latest
