@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import itertools
 import logging
-import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -62,7 +61,10 @@ log = logging.getLogger(__name__)
 TICK_MS = 33
 IDLE_TICK_MS = 100
 STOP_GRACE_S = 5.0
-"""How long a stop may take. A round ends within a second even on a slow machine; past this the worker is given up."""
+"""How long nothing may come of the worker after a stop. A round ends within a second even on a slow machine; past this
+it is given up."""
+LATE_TICK_S = 0.1
+"""What a tick counts for at most: on a machine so busy that the window is late, so is the engine."""
 
 
 class WorkerLike(Protocol):
@@ -97,7 +99,8 @@ class _Reply:
     """A reply under way, and what the present tick has brought of it."""
 
     state: State = State.PREFILL
-    give_up_at: float = math.inf
+    waited_s: float = 0.0
+    """Since it was to stop, or since the worker said anything after that."""
     text: list[str] = field(default_factory=list)
     tokens: list[int] = field(default_factory=list)
     lengths: list[int] = field(default_factory=list)
@@ -153,6 +156,7 @@ class Bridge(QObject):
         self._chat_memory: int | None = None
         self._looked_at: str | None = None
         self._stop_grace_s = stop_grace_s
+        self._ticked_at = time.monotonic()
         self._timer = QTimer(self)
         self._timer.timeout.connect(self.tick)
 
@@ -222,7 +226,6 @@ class Bridge(QObject):
         if reply is None or reply.state == State.STOPPING or self._worker is None:
             return
         reply.state = State.STOPPING
-        reply.give_up_at = time.monotonic() + self._stop_grace_s
         self._tell()
         self._worker.stop(request_id)
 
@@ -304,11 +307,11 @@ class Bridge(QObject):
 
     def tick(self) -> None:
         """Empty the worker's queue and hand its events on."""
-        if self._worker is not None:
-            for event in self._worker.drain():
-                self._take(event)
-            self._flush()
-        if any(time.monotonic() > reply.give_up_at for reply in self._replies.values()):
+        events = self._worker.drain() if self._worker is not None else ()
+        for event in events:
+            self._take(event)
+        self._flush()
+        if self._waits_in_vain(alive=bool(events)):
             self._lose(
                 ErrorReport(
                     code="stuck",
@@ -318,6 +321,15 @@ class Bridge(QObject):
                 )
             )
         self.ticked.emit()
+
+    def _waits_in_vain(self, *, alive: bool) -> bool:
+        """Whether a reply that was to stop has waited too long for its end, of a worker of which nothing came."""
+        now = time.monotonic()
+        since, self._ticked_at = min(now - self._ticked_at, LATE_TICK_S), now
+        stopping = [reply for reply in self._replies.values() if reply.state == State.STOPPING]
+        for reply in stopping:
+            reply.waited_s = 0.0 if alive else reply.waited_s + since
+        return any(reply.waited_s > self._stop_grace_s for reply in stopping)
 
     def _take(self, event: Event) -> None:
         match event:

@@ -276,6 +276,38 @@ def test_g16_a_worker_that_never_answers_is_given_up_after_a_stop(
     assert heard.names() == ["worker_lost", "failed"]
 
 
+def test_g16_a_worker_that_is_late_on_a_busy_machine_is_waited_for(
+    bridge: Bridge, workers: list[ScriptedWorker], heard: Heard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [100.0]
+    monkeypatch.setattr("app.bridge.time.monotonic", lambda: now[0])
+    bridge._stop_grace_s = 5.0
+
+    def tick(seconds: float, times: int) -> None:
+        for _ in range(times):
+            now[0] += seconds
+            bridge.tick()
+
+    bridge.tick()
+    worker = asked(bridge, workers, 1)
+    asked(bridge, workers, 2)
+    worker.of(1).begin()
+    bridge.stop(1)
+    tick(3.0, times=10)  # the window is held up for seconds at a time, and so is the engine
+    assert bridge.state_of(1) == State.STOPPING
+    for _ in range(10):  # and this one lives: it has just not come to the stop
+        tick(0.033, times=100)
+        worker.of(1).write("more")
+        tick(0.033, times=1)
+    assert bridge.state_of(1) == State.STOPPING
+    tick(0.033, times=150)
+    assert not heard.of("worker_lost")
+    tick(0.033, times=2)
+    [report] = heard.of("worker_lost")
+    assert isinstance(report, ErrorReport)
+    assert report.code == "stuck"
+
+
 def test_w03_shutdown_stops_the_reply_and_the_worker(bridge: Bridge, workers: list[ScriptedWorker]) -> None:
     worker = asked(bridge, workers)
     bridge.shutdown()
