@@ -283,6 +283,8 @@ def live(model: Path, seed: int, steps: int, compared: int = 12) -> Life:
         except Exception as failure:
             life.window.close_unasked()
             raise DifferenceError(f"seed {seed}, after {dict(life.done)}: {failure}") from failure
+        finally:
+            life.window.deleteLater()  # else every later life would drag it along
         return life
 
 
