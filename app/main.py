@@ -18,6 +18,7 @@ from app.awake import Awake
 from app.background import Call
 from app.bridge import Bridge, WorkerLike
 from app.chats.store import Store
+from app.dock import Dock
 from app.instance import Instance
 from app.library import Library
 from app.local_api import LocalApi, ServerLike
@@ -102,6 +103,8 @@ def build(settings: Settings, bridge: Bridge, store: Store | None = None) -> Win
     awake = Awake(parent=window)
     for changed in (session.state_changed, session.jobs.changed, session.replies.ended):
         changed.connect(lambda: awake.hold(session.replies.busy or session.jobs.running is not None))
+    dock = Dock(window)
+    library.downloads_changed.connect(lambda: dock.follow(library.downloads))
     call = Call(window, settings)
     session.replies.answer_ended.connect(call.reply_ended)
     call.clicked.connect(window.come_to)
@@ -109,6 +112,7 @@ def build(settings: Settings, bridge: Bridge, store: Store | None = None) -> Win
     window.closed.connect(session.close)
     window.closed.connect(library.close)
     window.closed.connect(lambda: awake.hold(False))
+    window.closed.connect(dock.rest)
     return window
 
 

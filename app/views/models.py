@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from PySide6.QtCore import QRectF, QSize, Qt
 from PySide6.QtGui import QIcon, QKeySequence, QPainter, QPixmap, QShortcut
 from PySide6.QtWidgets import QApplication, QLineEdit, QStackedWidget, QVBoxLayout, QWidget
@@ -14,6 +16,7 @@ from app.views.controls import FocusRing, Hairline, Label, Segments, row
 from app.views.downloads import DownloadsPage
 from app.views.find_models import FindPage
 from app.views.here_models import HerePage
+from app.views.page import Page
 from app.words import tr
 
 SIDE = 172
@@ -38,7 +41,7 @@ class ModelsWindow(QWidget):
         self.downloads = DownloadsPage(session, library)
         self.find.token_wanted.connect(self.enter_token)
         self.here.find_wanted.connect(self.look)
-        self._pages: dict[str, QWidget] = {"here": self.here, "find": self.find, "downloads": self.downloads}
+        self._pages: dict[str, Page] = {"here": self.here, "find": self.find, "downloads": self.downloads}
         self.segments = Segments(
             [(tr("On this Mac"), "here"), (tr("Find"), "find"), (tr("Downloads"), "downloads")], tr("Models")
         )
@@ -96,7 +99,8 @@ class ModelsWindow(QWidget):
     def show_page(self, name: str) -> None:
         """Bring a page to the front: "here", "find" or "downloads"."""
         self.segments.choose(name)
-        self._stack.setCurrentWidget(self._pages[name])
+        self._shown_page = self._pages[name]
+        self._stack.setCurrentWidget(self._shown_page)
         self.filter.setVisible(name == "here")
 
     def look(self) -> None:
@@ -125,9 +129,16 @@ class ModelsWindow(QWidget):
         self.activateWindow()
 
     def focusNextPrevChild(self, forward: bool) -> bool:
+        page = self._shown_page
+        for before, after in pairwise([*map(self.segments.button, self._pages), self.filter]):
+            QWidget.setTabOrder(before, after)
+        page.order_focus(self.filter)
         moved = super().focusNextPrevChild(forward)
         if moved:
-            self._ring.follow(QApplication.focusWidget())
+            focus = QApplication.focusWidget()
+            if focus is not None and page.isAncestorOf(focus):
+                page.ensureWidgetVisible(focus)
+            self._ring.follow(focus)
         return moved
 
 

@@ -31,3 +31,25 @@ class Page(QScrollArea):
         across.addWidget(held, 1)
         across.addStretch(0)
         self.setWidget(content)
+
+    def order_focus(self, before: QWidget) -> None:
+        """Let Tab go from `before` through the page as it is read, line by line: Qt puts what is made later last."""
+        content = self.widget()
+        reached = [
+            (place.y(), place.x(), number, widget)
+            for number, widget in enumerate(content.findChildren(QWidget))
+            if widget.focusPolicy() & Qt.FocusPolicy.TabFocus and widget.isVisibleTo(content)
+            for place in (widget.mapTo(content, widget.rect().center()),)
+        ]
+        for *_, widget in sorted(reached, key=_as_read):
+            QWidget.setTabOrder(before, widget)
+            before = widget
+
+
+LINE = 12
+"""Controls whose middles are so few px apart stand in one line."""
+
+
+def _as_read(reached: tuple[int, int, int, QWidget]) -> tuple[int, int, int]:
+    y, x, number, _ = reached
+    return y // LINE, x, number

@@ -5,13 +5,14 @@ from __future__ import annotations
 import shutil
 import sys
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 from huggingface_hub.utils._shared_blobs import publish_blob_to_shared_store
-from PySide6.QtCore import QMimeData, QPointF, Qt, QUrl
+from PySide6.QtCore import QMimeData, QPointF, Qt, QTimer, QUrl
 from PySide6.QtGui import QDropEvent
-from PySide6.QtWidgets import QApplication
+from PySide6.QtWidgets import QApplication, QWidget
 from pytestqt.qtbot import QtBot
 
 from app import finder
@@ -286,3 +287,50 @@ def test_an_update_is_offered_when_asked_for_and_the_working_copy_stays_until_it
     qtbot.waitUntil(lambda: path in window.here.rows)
     assert len(window.here.rows) == 3
     assert "All are the newest versions" in window.here.foot.accessibleName()
+
+
+# ---------------------------------------------------------------- by the keyboard
+
+
+def test_a01_the_tab_key_goes_through_each_page_as_it_is_read_and_reaches_all_of_it(
+    opened: Opened, qtbot: QtBot, served: Hub, tmp_path: Path
+) -> None:
+    window = opened()
+    fetched(qtbot, served, window, write_folder(tmp_path / "tiny"))
+    window.activateWindow()
+    qtbot.waitUntil(window.isActiveWindow)
+    for name, page in window._pages.items():
+        window.show_page(name)
+        QApplication.processEvents()
+        wanted = {
+            each
+            for each in window.findChildren(QWidget)
+            if each.focusPolicy() & Qt.FocusPolicy.TabFocus and each.isVisible() and each.isEnabled()
+        }
+        assert all(each.accessibleName() or getattr(each, "text", str)() for each in wanted)
+        window.segments.button(name).setFocus()
+        reached: list[QWidget] = []
+        while window.focusWidget() not in reached:
+            reached.append(window.focusWidget())
+            window.focusNextPrevChild(True)
+            focus = window.focusWidget()
+            assert window._ring.geometry().contains(focus.mapTo(window, focus.rect().center()))
+        missed = {each for each in wanted - set(reached) if each.property("kind") != "segment"}
+        assert not missed, [each.accessibleName() for each in missed]
+        heights = [each.mapTo(page.widget(), each.rect().center()).y() for each in reached if page.isAncestorOf(each)]
+        assert all(below > above - 12 for above, below in pairwise(heights))
+
+
+def test_the_menu_of_a_row_opens_by_the_keyboard(opened: Opened, qtbot: QtBot, tmp_path: Path) -> None:
+    row = opened().here.rows[str(tmp_path / "Tiny-4bit")]
+    seen: list[list[str]] = []
+
+    def read() -> None:
+        seen.append([entry.text() for entry in row.menu.actions() if not entry.isSeparator()])
+        row.menu.close()
+
+    row.menu.aboutToShow.connect(lambda: QTimer.singleShot(0, read))
+    row.more.setFocus()
+    qtbot.keyClick(row.more, Qt.Key.Key_Space)
+    qtbot.waitUntil(lambda: bool(seen))
+    assert seen[0] == ["Load", finder.SHOW, "Check Its Files", "Take off the List", "Delete…"]
