@@ -58,7 +58,7 @@ app:
 	@[ "$$(uname -sm)" = "Darwin arm64" ] || { \
 		echo "The .app can only be built on a Mac with Apple silicon. Start the window with make run." >&2; exit 1; }
 	@$(MAKE) --no-print-directory venv
-	@$(FIND_UV); export UV=$$uv; $(BIN)/python packaging/build.py
+	@$(FIND_UV); export UV=$$uv; $(BIN)/python packaging/make_app.py
 
 check-bundle: $(STAMP)
 	@$(FIND_UV); export UV=$$uv; \

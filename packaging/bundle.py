@@ -35,6 +35,9 @@ LARGEST = 480_000_000
 BESIDE = 120_000_000
 """Bytes of it that are set aside for what is not a package: Python, bytecode, Foreword itself and Guide."""
 
+SIGNED = ("", ".dylib", ".so", ".o")
+"""How names of files end in which Briefcase looks for something to sign; it does so in what can be executed as well."""
+
 PACKAGES = "Foreword.app/Contents/Resources/app_packages/"
 
 
@@ -140,6 +143,8 @@ def findings(folder: Path, macos: str, largest: int) -> list[str]:
             if all_images := mach_o.images(path):
                 image = next((each for each in all_images if each.processor == mach_o.ARM64), None)
                 found += _image(path.relative_to(folder), image, target)
+                if not os.access(path, os.X_OK) and path.suffix not in SIGNED:
+                    found.append(f"{path.relative_to(folder)} would not be signed: nothing says that it is a library")
                 if image is not None:
                     libraries[path] = image
         except mach_o.NotReadable as problem:

@@ -126,6 +126,14 @@ def test_p03_a_program_among_the_packages_is_found(packages: Path) -> None:
     assert found.startswith("PySide6/lupdate is a program")
 
 
+def test_p03_a_library_that_nobody_would_sign_is_found(packages: Path) -> None:
+    put(packages, "odd/library.bin", macs.image())
+    (found,) = bundle.findings(packages, "14.4", ROOM)
+    assert found.startswith("odd/library.bin would not be signed")
+    (packages / "odd/library.bin").chmod(0o755)
+    assert bundle.findings(packages, "14.4", ROOM) == []
+
+
 def test_a_file_that_is_cut_off_is_found(packages: Path) -> None:
     put(packages, "half.so", macs.image()[:40])
     (found,) = bundle.findings(packages, "14.4", ROOM)

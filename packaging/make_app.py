@@ -74,12 +74,13 @@ def signing(environment: Mapping[str, str]) -> Signing:
 
 
 def completed(plist: dict[str, Any], minimum: str) -> dict[str, Any]:
-    """The Info.plist with what Briefcase's template knows nothing of: for older systems the Finder says, in the user's
-    language, which macOS the app needs. Raises SystemExit where something that pyproject.toml declares is not in it."""
+    """The Info.plist with what Briefcase's template does not take over: which macOS it needs, so that an older one says
+    it in the user's language, and the version by which the system tells copies apart. Raises SystemExit where
+    something that pyproject.toml declares is not in it."""
     info = bundle.declared()["macOS"]["info"]
     if lacking := [key for key, value in info.items() if plist.get(key) != value]:
         raise SystemExit(f"Info.plist has not got {', '.join(lacking)} as pyproject.toml says.")
-    return plist | {"LSMinimumSystemVersion": minimum}
+    return plist | {"LSMinimumSystemVersion": minimum, "CFBundleVersion": plist["CFBundleShortVersionString"]}
 
 
 def image_name(version: str, flavour: str) -> str:
@@ -143,8 +144,10 @@ def complete(cooking: bundle.Recipe) -> None:
         raise SystemExit("\n".join(["The .app would not run everywhere:", *(f"- {line}" for line in found)]))
     licences = RESOURCES / "app" / "resources" / "licences.json"
     run(sys.executable, "packaging/licences.py", RESOURCES / "app_packages", licences)
-    library = next(APP.glob(f"Contents/**/python{bundle.PYTHON}/os.py")).parent
-    for folder in (RESOURCES / "app", RESOURCES / "app_packages", library):
+    library = [path.parent for path in APP.glob(f"Contents/Frameworks/**/python{bundle.PYTHON}/os.py")]
+    if not library:
+        raise SystemExit("Python's own library is not where Briefcase used to put it.")
+    for folder in (RESOURCES / "app", RESOURCES / "app_packages", *library):
         bundle.compile_folder(TOOLS / "bin" / "python", folder)
 
 

@@ -5,8 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-import build
 import bundle
+import make_app
 import pytest
 
 ROOT = Path(__file__).parents[2]
@@ -17,13 +17,13 @@ ACCOUNT = {"FOREWORD_APPLE_ID": "somebody@example.com", "FOREWORD_APPLE_PASSWORD
 
 
 def test_without_a_certificate_it_is_signed_by_nobody() -> None:
-    assert build.signing({}).arguments == ["--adhoc-sign"]
+    assert make_app.signing({}).arguments == ["--adhoc-sign"]
 
 
 def test_with_a_certificate_it_is_signed_and_with_an_account_notarised() -> None:
-    signed = build.signing({"FOREWORD_IDENTITY": IDENTITY})
+    signed = make_app.signing({"FOREWORD_IDENTITY": IDENTITY})
     assert signed.arguments == ["--identity", IDENTITY, "--no-notarize"]
-    signed = build.signing({"FOREWORD_IDENTITY": IDENTITY} | ACCOUNT)
+    signed = make_app.signing({"FOREWORD_IDENTITY": IDENTITY} | ACCOUNT)
     assert signed.arguments == ["--identity", IDENTITY]
     assert (signed.team, signed.profile) == ("AB12CD34EF", "briefcase-macOS-AB12CD34EF")
 
@@ -41,16 +41,16 @@ def test_half_of_what_signing_needs_is_refused_before_anything_is_built(
     environment: dict[str, str], words: str
 ) -> None:
     with pytest.raises(SystemExit, match=words):
-        build.signing(environment)
+        make_app.signing(environment)
 
 
 def test_a_password_is_not_shown_by_accident() -> None:
-    assert "abcd-efgh" not in repr(build.signing({"FOREWORD_IDENTITY": IDENTITY} | ACCOUNT))
+    assert "abcd-efgh" not in repr(make_app.signing({"FOREWORD_IDENTITY": IDENTITY} | ACCOUNT))
 
 
 def test_a_failed_command_does_not_tell_what_it_was_given() -> None:
     with pytest.raises(SystemExit) as ended:
-        build.run(sys.executable, "-c", "raise SystemExit(3)", "--password", "abcd-efgh")
+        make_app.run(sys.executable, "-c", "raise SystemExit(3)", "--password", "abcd-efgh")
     assert "abcd-efgh" not in str(ended.value)
     assert "exit code 3" in str(ended.value)
 
@@ -58,23 +58,26 @@ def test_a_failed_command_does_not_tell_what_it_was_given() -> None:
 # ------------------------------------------------------------ what is made
 
 
-def test_older_systems_are_told_which_macos_it_needs() -> None:
-    info = bundle.declared()["macOS"]["info"]
-    made = build.completed({"LSMinimumSystemVersion": "11.0", "CFBundleName": "Foreword"} | info, "26.2")
-    assert made["LSMinimumSystemVersion"] == "26.2"
-    assert made["CFBundleName"] == "Foreword"
+def test_the_system_is_told_which_macos_it_needs_and_which_version_it_is() -> None:
+    template = {"LSMinimumSystemVersion": "11.0", "CFBundleShortVersionString": "0.2.0", "CFBundleVersion": "1"}
+    made = make_app.completed(template | bundle.declared()["macOS"]["info"], "26.2")
+    assert {key: made[key] for key in template} == {
+        "LSMinimumSystemVersion": "26.2",
+        "CFBundleShortVersionString": "0.2.0",
+        "CFBundleVersion": "0.2.0",
+    }
 
 
 def test_a_plist_that_lost_what_was_declared_is_not_shipped() -> None:
     info = bundle.declared()["macOS"]["info"]
     short = {key: value for key, value in info.items() if key != "CFBundleURLTypes"}
     with pytest.raises(SystemExit, match="CFBundleURLTypes"):
-        build.completed(short, "14.4")
+        make_app.completed(short, "14.4")
 
 
 def test_both_images_can_lie_in_one_folder() -> None:
-    assert build.image_name("0.1.0", "") == "Foreword-0.1.0.dmg"
-    assert build.image_name("0.1.0", "26") == "Foreword-0.1.0-macos26.dmg"
+    assert make_app.image_name("0.1.0", "") == "Foreword-0.1.0.dmg"
+    assert make_app.image_name("0.1.0", "26") == "Foreword-0.1.0-macos26.dmg"
 
 
 def test_the_parts_of_the_app_are_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,13 +92,13 @@ def test_the_parts_of_the_app_are_told_apart(tmp_path: Path, monkeypatch: pytest
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(bytes(size))
-    monkeypatch.setattr(build, "APP", tmp_path)
-    assert build.parts() == {"Python": 500, "mlx": 405, "Foreword": 30, "bytecode": 30}
+    monkeypatch.setattr(make_app, "APP", tmp_path)
+    assert make_app.parts() == {"Python": 500, "mlx": 405, "Foreword": 30, "bytecode": 30}
 
 
 @pytest.mark.skipif(platform.system() == "Darwin", reason="a Mac builds it")
 def test_elsewhere_than_on_a_mac_it_says_so() -> None:
-    for command in ([sys.executable, "packaging/build.py"], ["make", "app"]):
+    for command in ([sys.executable, "packaging/make_app.py"], ["make", "app"]):
         ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
         assert ran.returncode != 0
         assert "can only be built on a Mac with Apple silicon" in ran.stderr
