@@ -31,7 +31,7 @@ class Log(RotatingFileHandler):
 
     def __init__(self, file: Path) -> None:
         super().__init__(file, maxBytes=LARGEST_LOG, backupCount=1, encoding="utf-8")
-        self.namer = lambda _: str(file.with_suffix(".old.log"))
+        self.namer = lambda _: str(paths.old_log_file())
         faulthandler.enable(self.stream)
 
     def doRollover(self) -> None:

@@ -42,3 +42,24 @@ def log_file() -> Path:
     home = _home()
     folder = home if home else platformdirs.user_log_path("Foreword", appauthor=False)
     return folder / "foreword.log"
+
+
+def old_log_file() -> Path:
+    """The log before that one, which was full."""
+    return log_file().with_suffix(".old.log")
+
+
+def cache_folder() -> Path:
+    """Where caches are. The folder may not exist yet."""
+    return _home() or platformdirs.user_cache_path("Foreword", appauthor=False)
+
+
+def caches() -> tuple[Path, ...]:
+    """Files and folders that are made anew when they are missed. With one folder for everything, not all in it are."""
+    home = _home()
+    if home is not None:
+        return (home / "trials.json",)
+    try:
+        return tuple(cache_folder().iterdir())
+    except OSError:
+        return ()

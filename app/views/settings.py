@@ -126,7 +126,8 @@ class Page(Scrolled):
         column = QVBoxLayout(content)
         column.setContentsMargins(20, 20, 20, 20)
         column.setSpacing(16)
-        column.addWidget(grouped(rows))
+        if rows:
+            column.addWidget(grouped(rows))
         column.addStretch(1)
         super().__init__(content, tr(page))
         self.rows, self.column = rows, column
@@ -160,7 +161,7 @@ class SettingsWindow(QWidget):
         self.setProperty("kind", "page")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self.setMinimumSize(480, 320)
-        self.resize(640, 560)
+        self.resize(720, 560)
         self.pages: dict[str, QWidget] = {}
         for kind in TABLE.values():
             if kind.page and kind.page not in self.pages:
@@ -215,6 +216,8 @@ class SettingsWindow(QWidget):
 
     def _show_tabs(self) -> None:
         if self._segments is not None:
+            self._tabs_line.removeWidget(self._segments)
+            self._segments.hide()
             self._segments.deleteLater()
         self._segments = Segments([(tr(name), name) for name in self.pages], tr("Settings"))
         self._segments.chosen.connect(lambda name: self.show_page(str(name)))

@@ -34,10 +34,12 @@ from app.views.first_run import FirstModels
 from app.views.header import HEADER, Header
 from app.views.inspector import WIDTH as INSPECTOR
 from app.views.inspector import Inspector
+from app.views.kept import PAGE as KEPT
+from app.views.kept import KeptSection
 from app.views.local_api import ApiSection
 from app.views.models import ModelsWindow
 from app.views.presets import PresetSection
-from app.views.settings import SettingsWindow
+from app.views.settings import Page, SettingsWindow
 from app.views.sidebar import WIDTH as SIDEBAR
 from app.views.sidebar import Sidebar
 from app.views.updates import UpdateSection
@@ -267,6 +269,9 @@ class Window(QMainWindow):
             self._settings_window = SettingsWindow(self._settings, self)
             self._settings_window.page("Chat").add(PresetSection(self._settings, lambda: self.session.current))
             self._settings_window.page(mark("Local API")).add(ApiSection(self._api))
+            files = Page(self._settings, KEPT)
+            files.add(KeptSection(self.library))
+            self._settings_window.add_page(KEPT, files)
             if self.updates.address:
                 self._settings_window.page("General").add(UpdateSection(self._settings, self.updates))
         if page:
