@@ -5,6 +5,8 @@
                                 other Macs will not open what is made
     FOREWORD_APPLE_ID           with an identity: the account with which Apple is asked to notarise the image,
     FOREWORD_APPLE_PASSWORD     and its app-specific password
+    FOREWORD_UPDATES            the https address of a JSON file with the newest version; without one, and until the
+                                user says yes, the app asks nobody
 
 The .app lies in build/foreword then, and the image in dist.
 """
@@ -144,6 +146,8 @@ def complete(cooking: bundle.Recipe) -> None:
         raise SystemExit("\n".join(["The .app would not run everywhere:", *(f"- {line}" for line in found)]))
     licences = RESOURCES / "app" / "resources" / "licences.json"
     run(sys.executable, "packaging/licences.py", RESOURCES / "app_packages", licences)
+    if address := os.environ.get("FOREWORD_UPDATES", "").strip():  # without one the app never asks for a newer version
+        (RESOURCES / "app" / "resources" / "update_address.txt").write_text(address + "\n", encoding="utf-8")
     library = [path.parent for path in APP.glob(f"Contents/Frameworks/**/python{bundle.PYTHON}/os.py")]
     if not library:
         raise SystemExit("Python's own library is not where Briefcase used to put it.")

@@ -142,9 +142,7 @@ def shown_texts(top: QWidget) -> Iterator[tuple[QWidget, str]]:
 
 
 # Names, numbers with their units, keys: the same in every language.
-_SAME = re.compile(
-    r"[^A-Za-z]*|Guide.*|Foreword|MTP|(Ctrl|Esc|Shift|Return)\b.*|~?/\S*|[\d.,]* ?(GB|MB|tok/s|s|ms)?"
-)
+_SAME = re.compile(r"[^A-Za-z]*|Guide.*|Foreword|MTP|(Ctrl|Esc|Shift|Return)\b.*|~?/\S*|[\d.,]* ?(GB|MB|tok/s|s|ms)?")
 
 
 def in_english(top: QWidget, data: tuple[str, ...]) -> list[str]:
