@@ -484,7 +484,7 @@ def inspection_json(found: Inspection) -> dict[str, Any]:
     """What was found of a model as published: its capability, None where it cannot be opened, and the receipt."""
     return {
         "capability": None if found.capability is None else asdict(found.capability),
-        "memory": None if found.memory is None else {**asdict(found.memory), "total": found.memory.total},
+        "memory": None if found.memory is None else found.memory.to_json(),
         "receipt": found.receipt.to_json(),
     }
 

@@ -11,14 +11,19 @@ from engine.errors import ModelError
 from engine.sizes import size_words
 from engine.types import Capability, Device, Fit, MemoryNeed
 
-CHUNK = 512
-"""Rows of a prompt that are computed at a time, at most."""
+CHUNK, LARGE_CHUNK, LARGE = 512, 256, 10e9
+"""Rows of a prompt that are computed at a time, those of models with more than `LARGE` weights, how many that is."""
 STEP = 256
 """Rows by which caches grow."""
 STATES_KEPT = 4
 """Recurrent states of a conversation that are always held: the present one and three marks to come back to."""
 VERIFY_ROWS = 6
 """Rows of a round whose scores are computed: the newest token and five drafts."""
+CHOICE_COPIES = 12
+"""Float32 numbers for each score of a round while a token is drawn: a copy, sorted, summed up, compared, with noise."""
+FUSED = (64, 72, 80, 96, 128)
+"""Sizes of heads for which Metal reads a prompt without keeping the scores of its attention (MLX 0.32). For others
+there is a kernel that does, but it is slower, and not taken by itself."""
 GROUP = 64
 """Quantised values that share a scale and a bias."""
 LEAST_CONTEXT = 2048
@@ -56,11 +61,18 @@ def memory_needed(capability: Capability, device: Device, context: int, kv_bits:
     value = 2 if device.gpu else 4
     row_value = value if kv_bits is None else kv_bits / 8 + 2 * value / GROUP
     rows = _whole_steps(context)
-    windows = sum(min(rows, _whole_steps(window + CHUNK)) * values for window, values in shape.windows)
-    head_rows = min(rows, _whole_steps(shape.head_window + CHUNK)) if shape.head_window else rows
+    at_once = CHUNK if capability.parameters <= LARGE else LARGE_CHUNK
+    windows = sum(min(rows, _whole_steps(window + at_once)) * values for window, values in shape.windows)
+    head_rows = min(rows, _whole_steps(shape.head_window + at_once)) if shape.head_window else rows
     block = shape.head_token * head_rows * value  # what each block of the head keeps
-    # One layer at a time: its rows of the prompt, and for latent attention the keys and values of all tokens.
-    working = (CHUNK * shape.row + VERIFY_ROWS * shape.vocabulary + shape.expanded * rows) * value
+    chunk = min(at_once, context)
+    # One layer at a time: its rows of the prompt, what it kept so far while that moves to a larger buffer, and for
+    # latent attention the keys and values of all tokens.
+    passing = (chunk * shape.row + (shape.head_token + shape.expanded) * rows) * value
+    seen = rows if shape.token or not shape.windows else min(rows, _whole_steps(shape.windows[0][0] + at_once))
+    scores = chunk * seen * shape.position_heads * value
+    if kv_bits is not None or not device.gpu or shape.head_size not in FUSED:
+        scores += chunk * seen * (shape.heads * value + 1)  # and a mask of one byte
     return MemoryNeed(
         context=context,
         weights=_in_memory(capability.bytes, capability.quantisation, device),
@@ -68,7 +80,11 @@ def memory_needed(capability: Capability, device: Device, context: int, kv_bits:
         recurrent=shape.state * STATES_KEPT,
         head=0 if head is None else _in_memory(head.bytes, head.quantisation, device) + head.count * block,
         draft=0 if draft is None else _in_memory(draft.bytes, draft.quantisation, device),
-        working=working,
+        chunk=passing,
+        scores=scores,
+        # Metal has a kernel that leaves the last state alone. On a processor each row leaves one.
+        scan=chunk * (shape.scan_row * value + (0 if device.gpu else shape.scan)),
+        choosing=VERIFY_ROWS * shape.vocabulary * 4 * CHOICE_COPIES,
     )
 
 

@@ -41,13 +41,17 @@ def cache_shape(config: Config) -> CacheShape:
     beside = text.get("attention_other_setting")
     window_rows = _row({**text, **beside}) if isinstance(beside, Mapping) else rows
     hidden, heads = _first(text, "hidden_size", "d_model") or 0, _first(text, "num_attention_heads") or 0
-    widths = [_first(text, "intermediate_size") or 4 * hidden]
+    feed = 3 * (_first(text, "intermediate_size") or 4 * hidden)
     if experts := _first(text, "num_experts_per_tok", "moe_top_k", "num_experts_per_token"):
-        widths.append(experts * (_first(text, "moe_intermediate_size") or widths[0]))
+        # Each expert of a row gets a row of its own.
+        feed = max(feed, experts * (hidden + 3 * (_first(text, "moe_intermediate_size") or feed // 3)))
     full = sum(kind == "full" for kind in kinds)
+    attends = any(kind != "state" for kind in kinds)
+    size, position = _head_size(text, heads), 0
     expanded = 0
     if latent:
-        expanded = heads * ((_first(text, "qk_nope_head_dim") or 0) + (_first(text, "v_head_dim") or 0))
+        size, position = _first(text, "qk_nope_head_dim") or 0, _first(text, "qk_rope_head_dim") or 0
+        expanded = heads * (size + (_first(text, "v_head_dim") or 0))
     has_states_beside = text.get("model_type") == "falcon_h1"
     return CacheShape(
         token=full * rows,
@@ -56,8 +60,14 @@ def cache_shape(config: Config) -> CacheShape:
         head_token=window_rows if beside else rows,
         head_window=window if beside else 0,
         expanded=expanded,
-        row=6 * hidden + 3 * max(widths) + 2 * heads * (_first(text, "head_dim") or 0),
+        row=6 * hidden + feed + 2 * heads * (size + position),
         vocabulary=_first(text, "vocab_size") or 0,
+        heads=heads if attends else 0,
+        head_size=size,
+        position_heads=heads if latent and attends else 0,
+        scan=4 * _delta_state(text) if "state" in kinds else 0,
+        # Queries, keys and values as projected, mixed, in heads of one number, and what comes of them.
+        scan_row=2 * hidden + 4 * _delta_channels(text) if "state" in kinds else 0,
     )
 
 
@@ -95,18 +105,33 @@ def _row(text: Config) -> int:
         return latent + (_first(text, "qk_rope_head_dim") or 0)
     heads = _first(text, "num_attention_heads") or 1
     groups = _first(text, "num_attention_groups", "num_key_value_heads", "num_kv_heads") or heads
-    size = _first(text, "head_dim") or (_first(text, "hidden_size", "d_model") or 0) // heads
+    size = _head_size(text, heads)
     return groups * (size + (_first(text, "v_head_dim") or size))
+
+
+def _head_size(text: Config, heads: int) -> int:
+    """Values of one head's query."""
+    return _first(text, "head_dim") or (_first(text, "hidden_size", "d_model") or 0) // max(heads, 1)
+
+
+def _delta_channels(text: Config) -> int:
+    """Values of a row's queries, keys and values in a gated-delta layer, 0 for layers of another kind."""
+    keys = (_first(text, "linear_num_key_heads") or 0) * (_first(text, "linear_key_head_dim") or 0)
+    return 2 * keys + (_first(text, "linear_num_value_heads") or 0) * (_first(text, "linear_value_head_dim") or 0)
+
+
+def _delta_state(text: Config) -> int:
+    """Values of a gated-delta layer's state, 0 for layers of another kind."""
+    keys, values = _first(text, "linear_key_head_dim") or 0, _first(text, "linear_value_head_dim") or 0
+    return (_first(text, "linear_num_value_heads") or 0) * keys * values
 
 
 def _state_bytes(text: Config) -> int:
     """Bytes of one layer's state and of the window before its convolution. States are float32 in all models."""
     hidden = _first(text, "hidden_size", "d_model") or 0
     kernel = (_first(text, "linear_conv_kernel_dim", "conv_kernel", "mamba_d_conv", "conv1d_width") or 4) - 1
-    if value_heads := _first(text, "linear_num_value_heads"):
-        keys, values = _first(text, "linear_key_head_dim") or 0, _first(text, "linear_value_head_dim") or 0
-        channels = 2 * (_first(text, "linear_num_key_heads") or 0) * keys + value_heads * values
-        return 4 * (value_heads * keys * values + kernel * channels)
+    if channels := _delta_channels(text):
+        return 4 * (_delta_state(text) + kernel * channels)
     if text.get("block_types"):
         return 4 * (_first(text, "lru_width") or hidden) * (1 + kernel)
     size = _first(text, "ssm_state_size", "state_size", "mamba_d_state")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Literal
 
 from engine.types.model import Capability, Device
@@ -19,8 +19,13 @@ TokenSource = Literal["environment", "keychain", "file", "none"]
 
 @dataclass(frozen=True)
 class MemoryNeed:
-    """Bytes: the target's weights, its growing keys and values, its recurrent states, the head with its own cache, a
-    draft model's weights, and what is computed in passing. `context` tokens are counted in."""
+    """Bytes: the target's weights, its growing keys and values, its recurrent states, the head with its own cache, and
+    a draft model's weights. `context` tokens are counted in.
+
+    What is computed in passing, one after the other: one layer's `chunk` of a prompt, together with its attention
+    `scores` where no kernel goes without keeping them; the `scan` of a recurrent layer over such a chunk; and
+    `choosing` the tokens of a round.
+    """
 
     context: int
     weights: int
@@ -28,7 +33,15 @@ class MemoryNeed:
     recurrent: int
     head: int
     draft: int
-    working: int
+    chunk: int
+    scores: int
+    scan: int
+    choosing: int
+
+    @property
+    def working(self) -> int:
+        """The most that is computed in passing at any one time."""
+        return max(self.chunk + self.scores, self.scan, self.choosing)
 
     @property
     def total(self) -> int:
@@ -38,6 +51,10 @@ class MemoryNeed:
     def chat(self) -> int:
         """What the conversation takes of it."""
         return self.kv + self.recurrent
+
+    def to_json(self) -> dict[str, int]:
+        """As published. Keys are only ever added."""
+        return {**asdict(self), "working": self.working, "total": self.total}
 
 
 @dataclass(frozen=True)

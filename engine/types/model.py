@@ -64,6 +64,10 @@ class CacheShape:
     keep of a row. `state` are the bytes of the recurrent
     states, however long the conversation is. For each row of a chunk a layer computes about `row` values, and
     `expanded` for each token of the conversation; `vocabulary` is the number of scores.
+
+    `heads` of `head_size` values attend in an attention layer, `position_heads` of them to positions by a product of
+    its own, as latent attention has it. A gated-delta layer's state takes `scan` bytes, and the layer computes
+    `scan_row` values for each row of a chunk.
     """
 
     token: int = 0
@@ -74,6 +78,11 @@ class CacheShape:
     expanded: int = 0
     row: int = 0
     vocabulary: int = 0
+    heads: int = 0
+    head_size: int = 0
+    position_heads: int = 0
+    scan: int = 0
+    scan_row: int = 0
 
 
 @dataclass(frozen=True)

@@ -182,7 +182,11 @@ def test_k07_a_long_chat_on_a_small_machine_is_refused_by_number() -> None:
     assert 2048 < fits < 16_384
     assert memory_needed(dense, SMALL_MAC, fits).total <= memory_available(SMALL_MAC)
     assert memory_needed(dense, SMALL_MAC, fits + 256).total > memory_available(SMALL_MAC)
-    assert context_that_fits(dense, SMALL_MAC, kv_bits=4) > 3 * fits
+    # In four bits they take a quarter, but their attention keeps its scores: 32 heads x 512 rows x 2 bytes a token.
+    packed = memory_needed(dense, SMALL_MAC, 16_384, kv_bits=4)
+    assert packed.kv < 0.3 * memory_needed(dense, SMALL_MAC, 16_384).kv
+    assert packed.scores == 512 * 16_384 * (32 * 2 + 1)
+    assert context_that_fits(dense, SMALL_MAC, kv_bits=4) > 1.7 * fits
     assert context_that_fits(dense, replace(MAC, working_set=64 * GB)) == dense.context
 
 
@@ -225,9 +229,39 @@ def test_k03_the_budget_for_chats_follows_the_machine() -> None:
     assert chat_memory(LINUX) == pytest.approx((16 << 30) * 0.9 / 8)
 
 
+@pytest.mark.parametrize(
+    ("config", "scores"),
+    [
+        (DENSE_8B, 0),  # heads of 128 have a kernel that keeps no scores
+        (HYBRID_4B, 512 * 8192 * (16 * 2 + 1)),  # heads of 256 have none; with its mask of a byte
+        (WINDOW_4B, 512 * 8192 * (8 * 2 + 1)),
+        (LATENT_671B, 512 * 8192 * 128 * 2),  # the products with positions alone: a mask of numbers for the kernel
+    ],
+    ids=["dense", "hybrid", "window", "latent"],
+)
+def test_k15_scores_are_counted_where_metal_keeps_them(config: dict[str, Any], scores: int) -> None:
+    assert memory_needed(model(config, GB), MAC, 8192).scores == scores
+
+
+def test_k15_a_processor_keeps_scores_and_the_states_of_a_scan_in_float32() -> None:
+    here = memory_needed(model(DENSE_8B, GB), LINUX, 8192)
+    assert here.scores == 512 * 8192 * (32 * 4 + 1)
+    assert here.scan == 0
+    scanned, on_metal = (memory_needed(model(HYBRID_4B, GB), device, 8192) for device in (LINUX, MAC))
+    assert scanned.scan - 2 * on_metal.scan == 512 * 4 * 32 * 128 * 128
+    assert scanned.working == max(scanned.chunk + scanned.scores, scanned.scan), "one layer after the other"
+    assert on_metal.scan < on_metal.chunk
+
+
+def test_k15_a_large_model_reads_fewer_rows_at_a_time() -> None:
+    small = model(DENSE_8B, GB)
+    large = replace(small, parameters=27_000_000_000)
+    assert memory_needed(large, LINUX, 8192).scores == memory_needed(small, LINUX, 8192).scores / 2
+
+
 def test_what_is_counted_here_is_what_is_done_there() -> None:
     """The sum is made without MLX, so it keeps its own copy of these."""
-    assert memory.CHUNK == loop.PREFILL_CHUNK
+    assert (memory.CHUNK, memory.LARGE_CHUNK, memory.LARGE) == (loop.PREFILL_CHUNK, loop.LARGE_CHUNK, loop.LARGE)
     assert memory.STEP == caches.KV_STEP
     assert memory.STATES_KEPT == conversation.MIN_MARKS + 1
     assert memory.VERIFY_ROWS == MAX_DEPTH + 1
