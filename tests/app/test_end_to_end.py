@@ -44,11 +44,11 @@ def constructed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 class Home:
     """The app with one model, from the first paint to the last event."""
 
-    def __init__(self, model: str) -> None:
+    def __init__(self, settings: Settings) -> None:
         self.loaded: list[object] = []
         self.bridge = Bridge(make_worker)
         self.bridge.loaded.connect(self.loaded.append)
-        self.window: Window = build_window(Settings(last_model=model, recent_models=[EARLIER]), self.bridge)
+        self.window: Window = build_window(settings, self.bridge)
         self.window.resize(1280, 840)
         self.session = self.window.session
         self.drawn = True
@@ -82,7 +82,7 @@ class Home:
 
 @pytest.fixture(scope="module")
 def home(qapp: QApplication, constructed: Path) -> Iterator[Home]:
-    home = Home(str(constructed))
+    home = Home(Settings(last_model=str(constructed), recent_models=[EARLIER]))
     yield home
     home.window.close()
 
@@ -237,7 +237,7 @@ def test_the_speed_up_appears_once_both_ways_were_timed(chat: Home, qtbot: QtBot
 
 @needs_guide
 def test_guide_answers_a_prompt_of_the_empty_page(qtbot: QtBot) -> None:
-    home = Home("guide")
+    home = Home(Settings(last_model="guide", recent_models=[EARLIER]))
     try:
         qtbot.waitUntil(lambda: home.session.model.info is not None, timeout=PATIENCE_MS)
         qtbot.mouseClick(home.window.chat.empty.buttons[0], Qt.MouseButton.LeftButton)
