@@ -529,7 +529,7 @@ def test_an_error_before_the_first_word_leaves_nothing_and_a_later_one_what_was_
 def test_a_model_larger_than_the_memory_is_refused_before_the_one_in_use_is_given_up(
     model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(total=6_000_000))
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(total=18_000_000))
     large = build(tmp_path / "large", "dense", shape=Shape(hidden=128, intermediate=256, layers=8))
     worker = Worker()
     worker.start()
