@@ -21,6 +21,7 @@ from app.views.stored_row import StoredRow
 from engine.librarian import Librarian
 from engine.library import snapshot
 from engine.types import MtpWish
+from tests.app.house import EARLIER
 from tests.app.test_end_to_end import PATIENCE_MS, ROOT, Home
 from tests.checkpoints import build
 from tests.hub import Drip, Drop, Hub
@@ -71,7 +72,7 @@ def test_from_a_search_over_a_kill_and_three_broken_lines_to_a_reply_that_reads_
         asked, asked_of_it = len(hub.requests), len(hub.bodies(SHARD))
         monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(cache))
         monkeypatch.setattr(main, "make_librarian", lambda: Librarian(hub.endpoint, home_folder / "downloads.json"))
-        home = Home(Settings(load_at_start=False))
+        home = Home(Settings(load_at_start=False, recent_models=[EARLIER]))
         try:
             home.window.menus["models"].trigger()
             models = home.window.findChild(ModelsWindow)
