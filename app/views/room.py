@@ -36,6 +36,7 @@ class RoomSection(QWidget):
         limit, memory = NumberRow(LIMIT), NumberRow(MEMORY)
         self.limit, self.memory = limit.field, memory.field
         self.limit.changed.connect(session.model.set_context_limit)
+        self.tighter = Paragraph(role="small", tone="warn")
         self.full = Segments([(tr("Ask"), "refuse"), (tr("Leave out oldest"), "roll")], tr("When a chat is full"))
         self.full.chosen.connect(session.model.set_overflow)
         explain(self.full, tr(FULL))
@@ -48,12 +49,14 @@ class RoomSection(QWidget):
         column.setSpacing(8)
         column.addWidget(Label(tr("Room"), "cap", "text2"))
         column.addWidget(limit)
+        column.addWidget(self.tighter)
         column.addWidget(memory)
         column.addWidget(self.used)
         column.addWidget(Label(tr("When a chat is full"), tone="text2"))
         column.addWidget(self.full)
         session.model.changed.connect(self.refresh)
         session.model.room_changed.connect(self.refresh)
+        session.weighing.changed.connect(self._refresh_tighter)
         self.refresh()
 
     def refresh(self) -> None:
@@ -63,6 +66,7 @@ class RoomSection(QWidget):
         self.limit.show_default(
             tr("model’s own") if info is None else tr("{context} at most", context=f"{info.capability.context:,}")
         )
+        self._refresh_tighter()
         budget = session.settings.chat_memory
         self.memory.show_value(None if budget is None else budget / GB)
         self.memory.show_default(
@@ -77,6 +81,18 @@ class RoomSection(QWidget):
                 held=held,
             )
         )
+
+    def _refresh_tighter(self) -> None:
+        """Say what holds instead of the limit that was set, where that is more than there can be."""
+        words, info, wish = "", self._session.model.info, self._session.model.context_limit
+        if info is not None and wish is not None:
+            found = self._session.weighing.found
+            if found is not None and found.limit < min(wish, info.capability.context):
+                words = tr("The memory of this computer holds {limit}: that counts.", limit=f"{found.limit:,}")
+            elif info.capability.context < wish:
+                words = tr("This model holds {limit}: that counts.", limit=f"{info.capability.context:,}")
+        self.tighter.show_text(words)
+        self.tighter.setVisible(bool(words))
 
 
 def memory_words(count: int) -> str:

@@ -8,7 +8,7 @@ from app.settings import Settings
 from app.views.bubble import SHOWN_CHARACTERS
 from app.views.question import UserTurn
 from app.views.room import RoomSection, memory_words
-from engine.types import ChatMemory, ErrorReport, Failed, LeftOut
+from engine.types import ChatMemory, ErrorReport, Failed, LeftOut, Weighed
 from tests.app.house import House
 
 FULL = ErrorReport("chat_full", "This chat has 5,012 tokens, and the model holds 4,096, the reply included.")
@@ -34,6 +34,28 @@ def test_k08_a_limit_is_kept_for_its_model_and_goes_with_every_message(house: Ho
     section.limit.setText("")
     section.limit.editingFinished.emit()
     assert house.settings.context_limits == {}
+
+
+def test_se02_a_limit_above_what_there_can_be_says_what_counts_and_the_meter_shows_that(house: House) -> None:
+    house.load()
+    section = room(house)
+    section.limit.setText("32000")
+    section.limit.editingFinished.emit()
+    assert section.limit.text() == "32000", "what was set stays set: another model may hold it"
+    assert section.tighter.accessibleName() == "This model holds 4,096: that counts."
+    assert section.tighter.isVisibleTo(section)
+    house.exchange("hello", "An answer.")
+    assert house.window.chat.composer.meter.words.endswith(" of 4.1k")
+    house.window.chat.composer.input.insertPlainText("and then " * 300)
+    with house.qtbot.waitSignal(house.session.weighing.rested):
+        pass
+    house.worker.say(Weighed(house.session.weighing._asked or 0, 900, 2048))
+    house.tick()
+    assert section.tighter.accessibleName() == "The memory of this computer holds 2,048: that counts."
+    assert house.window.chat.composer.meter.words.endswith(" of 2.0k")
+    section.limit.setText("1000")
+    section.limit.editingFinished.emit()
+    assert not section.tighter.isVisibleTo(section)
 
 
 def test_k03_the_memory_for_chats_is_shown_and_can_be_changed(house: House) -> None:

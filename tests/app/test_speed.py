@@ -1,6 +1,7 @@
 """The Speed tab: figure, why, plots, bars, numbers, wishes."""
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import date
 
@@ -227,6 +228,15 @@ def test_dk02_plots_follow_the_theme(bench: Bench) -> None:
     plot.set_reference(plot.top / 2, "plain 20.0")
     theme.choose("light")
     assert plot._reference_text.fill.color() == theme.current().colour("panel")
+
+
+def test_w06_a_plot_takes_points_from_the_windows_thread_alone(bench: Bench) -> None:
+    bench.load()
+    bench.exchange("mtp")
+    plot, before = bench.panel.speed_plot.plot, bench.panel.speed_plot.plot.points("mtp")
+    with ThreadPoolExecutor(1) as other, pytest.raises(AssertionError, match="the window's thread alone"):
+        other.submit(plot.show_points, "mtp", [-1.0, 0.0], [1.0, 2.0]).result()
+    assert plot.points("mtp") == before
 
 
 # ---------------------------------------------------------------- why, and the wishes

@@ -4,9 +4,10 @@ import itertools
 import json
 import subprocess
 import sys
+import threading
 import weakref
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -103,6 +104,25 @@ def loaded(worker: Worker, model: Path) -> Loaded:
     event = until(worker, Loaded, LoadFailed)[-1]
     assert isinstance(event, Loaded), event
     return event
+
+
+def test_w01_loading_and_writing_evaluate_on_the_engine_thread_alone(
+    worker: Worker, model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: set[str] = set()
+
+    def noted(evaluate: Callable[..., object]) -> Callable[..., object]:
+        def note(*arrays: object) -> object:
+            threads.add(threading.current_thread().name)
+            return evaluate(*arrays)
+
+        return note
+
+    for name in ("eval", "async_eval"):
+        monkeypatch.setattr(mx, name, noted(getattr(mx, name)))
+    loaded(worker, model)
+    assert write(worker, request(1)).tokens
+    assert threads == {"engine"}
 
 
 def test_a_model_loads_with_progress_and_a_reply_streams_in_order(worker: Worker, model: Path) -> None:
@@ -768,6 +788,7 @@ def test_shutdown_stops_a_running_reply(model: Path) -> None:
 
 STARTS_AND_STOPS = """
 import sys
+import threading
 from engine.types import *
 from engine.worker import Worker
 
