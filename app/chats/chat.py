@@ -349,14 +349,19 @@ def _title(turn: Turn) -> str:
 
 
 def title_of(question: str) -> str:
-    """A question on one line; of a long one the first words, cut at a word with an ellipsis."""
+    """A question on one line; of a long one its first line where that is a sentence, else the first words, cut at a
+    word with an ellipsis."""
     words = question.split()
-    title = " ".join(words)
-    if len(title) > TITLE_WHOLE:
-        title = " ".join(words[:TITLE_WORDS])
+    whole = " ".join(words)
+    first = question.strip().partition("\n")[0].strip()
+    if len(whole) <= TITLE_WHOLE:
+        return whole or tr(NEW_TITLE)
+    if len(first) <= TITLE_LENGTH and first.endswith((".", "?", "!", ":")):
+        return first.removesuffix(":")
+    title = " ".join(words[:TITLE_WORDS])
     if len(title) > TITLE_LENGTH:
         title = title[:TITLE_LENGTH].rsplit(" ", 1)[0]
-    return title + "…" if len(title) < len(" ".join(words)) else title or tr(NEW_TITLE)
+    return title + "…" if len(title) < len(whole) else title
 
 
 def in_order(chats: Iterable[Chat]) -> list[Chat]:

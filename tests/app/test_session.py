@@ -117,6 +117,9 @@ def spoken(chat: Chat) -> list[tuple[str, str]]:
         ("one two three four five six seven eight", "one two three four five six seven…"),
         ("Can I give you a folder of letters?", "Can I give you a folder of letters?"),
         ("x" * 90, "x" * 48 + "…"),
+        ("Which of these differ?\n\n1. The harbour is frozen.", "Which of these differ?"),
+        ("Mend this please:\n\nThe harbour was freezed from wall to wall.", "Mend this please"),
+        ("What follows is one\nlong letter from a frozen harbour", "What follows is one long letter from…"),
         ("   ", "New chat"),
     ],
 )
