@@ -205,12 +205,13 @@ class Bridge(QObject):
         assert self._worker is not None
         return self._worker
 
-    def load(self, path: str) -> None:
-        """Load the model at `path` ("guide" for the one that comes along). Ends in `loaded` or `load_failed`."""
+    def load(self, path: str, head: str | None = None) -> None:
+        """Load the model at `path` ("guide" for the one that comes along), with the head at `head` where it is another
+        than its own. Ends in `loaded` or `load_failed`."""
         worker = self._running()
         self._loading = path
         self._loads += 1
-        worker.load(path)
+        worker.load(path, head)
         self._tell()
 
     def generate(self, request: Request) -> None:

@@ -101,10 +101,23 @@ class Library(QObject):
             if model.state == "installed":
                 # Looked at anew each time: a head may have been tried, a model measured.
                 path = path_of(model)
-                self._asking.librarian.judge_here(path, self._asking.then(partial(self._on_judged, path)))
+                self._judge_here(path)
         self.here_changed.emit()
 
+    def _judge_here(self, path: str) -> None:
+        judged = self._asking.then(partial(self._on_judged, path))
+        self._asking.librarian.judge_here(path, self._settings.head_of(path), judged)
+
     # ------------------------------------------------------------ keeping them
+
+    def attach_head(self, model: StoredModel, head: str | None) -> None:
+        """Open a model with the head in this folder from now on, or with its own."""
+        self._settings.attach_head(path_of(model), head)
+        self._judge_here(path_of(model))
+
+    def head_of(self, model: StoredModel) -> str | None:
+        """The head that was attached to a model, where that is there."""
+        return self._settings.head_of(path_of(model))
 
     def _on_removed(self, model: StoredModel) -> None:
         self._settings.forget_model(path_of(model))

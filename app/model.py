@@ -93,7 +93,8 @@ class ModelInUse(QObject):
         self.resting = False
         self.loading = LoadProgress(path, "", 0.0)
         self.changed.emit()
-        self._bridge.load(path)
+        self.settings.carry_over(path)
+        self._bridge.load(path, self.settings.head_of(path))
 
     def _on_load_progress(self, event: LoadProgress) -> None:
         self.loading = event

@@ -258,6 +258,8 @@ class Settings:
     """Model path -> whether it is to think before it answers, where that was chosen."""
     context_limits: dict[str, int] = declared(Each(entry=_limit), {})
     """Model path -> most tokens of a chat."""
+    heads: dict[str, str] = declared(Each(entry=Text().take), {})
+    """Model path -> folder or file of the MTP head that was attached to it."""
     last_model: str = declared(Text(), GUIDE)
     recent_models: list[str] = declared(Each(entry=Text().take, mapping=False, most=RECENT_MODELS), [])
     """Folders, the latest first."""
@@ -390,6 +392,29 @@ class Settings:
 
     def keep_wish(self, path: str, capability: Capability, wish: MtpWish) -> None:
         self.wishes[path] = KeptWish(wish.override, wish.depth, identity(capability), wish.drafter)
+
+    def head_of(self, path: str) -> str | None:
+        """The head that was attached to the model at `path`, where that is still there."""
+        head = self.heads.get(path)
+        return head if head is not None and Path(head).exists() else None
+
+    def attach_head(self, path: str, head: str | None) -> None:
+        """Open the model at `path` with this head from now on, or with its own."""
+        self.heads.pop(path, None)
+        if head is not None:
+            self.heads[path] = head
+        self.save()
+
+    def carry_over(self, path: str) -> None:
+        """Let a model of the hub's cache that was updated have what was chosen for the version before."""
+        snapshots = Path(path).parent
+        if snapshots.name != "snapshots":
+            return
+        kept: dict[str, Any]
+        for kept in (self.model_sampling, self.thinking, self.context_limits, self.wishes, self.heads):
+            earlier = next((other for other in reversed(kept) if Path(other).parent == snapshots), None)
+            if path not in kept and earlier is not None:
+                kept[path] = kept[earlier]
 
     def used_model(self, path: str) -> None:
         """Note the model as the last one, and at the head of the recent folders."""

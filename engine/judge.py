@@ -53,6 +53,7 @@ class _Files:
     repo: str = ""
     commit: str = ""
     here: bool = True
+    head: Path | None = None
 
 
 def judge(named: str, hub: Hub | None = None, *, context: int = CONTEXT, device: Device | None = None) -> Judgement:
@@ -71,15 +72,20 @@ def judge(named: str, hub: Hub | None = None, *, context: int = CONTEXT, device:
 
 
 def judge_folder(
-    folder: Path, hub: Hub | None = None, *, context: int = CONTEXT, device: Device | None = None
+    folder: Path,
+    hub: Hub | None = None,
+    *,
+    head: Path | None = None,
+    context: int = CONTEXT,
+    device: Device | None = None,
 ) -> Judgement:
-    """Judge a folder of this computer. As `judge`, but raises nothing."""
+    """Judge a folder of this computer, with the head in `head` if one is named. As `judge`, but raises nothing."""
     machine = device or devices.probe()
     try:
         size = outline.folder_size(folder)
     except OSError:
         size = 0
-    files = _Files(display_name(folder), folder, size)
+    files = _Files(display_name(folder), folder, size, head=head)
     return _judged(files, machine, context, hub)
 
 
@@ -104,7 +110,7 @@ def judge_repo(repo: RepoId, hub: Hub, *, context: int = CONTEXT, device: Device
 
 def _judged(files: _Files, machine: Device, context: int, hub: Hub | None) -> Judgement:
     try:
-        found = _capability(files)
+        found = _capability(files, files.head)
     except ModelError as error:
         return _refused(files, machine, error.report)
     sidecar: Sidecar | None = None

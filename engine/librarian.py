@@ -79,9 +79,9 @@ class Librarian:
         """The models on this computer, in all its places and in the folders of `known`, Guide first."""
         self._do(lambda: models_here(known), tell)
 
-    def judge_here(self, path: str, tell: Callable[[Judgement | ErrorReport], None]) -> None:
-        """Judge a model of this computer without asking the hub."""
-        self._do(lambda: judge_folder(resolve(path)), tell)
+    def judge_here(self, path: str, head: str | None, tell: Callable[[Judgement | ErrorReport], None]) -> None:
+        """Judge a model of this computer, with the head at `head` if one is named, without asking the hub."""
+        self._do(lambda: judge_folder(resolve(path), head=None if head is None else Path(head)), tell)
 
     def judge(self, named: str, tell: Callable[[Judgement | ErrorReport], None]) -> None:
         """Judge the repo of an id, on the hub unless it is here."""

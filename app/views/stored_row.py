@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
+from PySide6.QtWidgets import QFileDialog
+
 from app import finder
 from app.library import Library, path_of
 from app.model_names import model_name
@@ -58,8 +60,10 @@ class StoredRow(ModelRow):
     @property
     def _quiet(self) -> str:
         found = self._library.judgements.get(self.path)
-        cannot = isinstance(found, Judgement) and found.error is not None and found.fit is None
-        return found.error.what if cannot else name_of(self.model)[1]
+        if isinstance(found, Judgement) and found.error is not None and found.fit is None:
+            return found.error.what
+        quiet, head = name_of(self.model)[1], self._library.head_of(self.model)
+        return quiet if head is None else f"{quiet} · " + tr("with the head in {folder}", folder=head)
 
     # ------------------------------------------------------------ how it stands
 
@@ -174,12 +178,30 @@ class StoredRow(ModelRow):
             shown.append(Action(tr("Check Its Files"), lambda: keeping.verify(model), possible=is_free))
         if model.repo:
             shown.append(Action(tr("Open Its Page"), partial(self._library.open_page, model.repo)))
+        if model.state == "installed" and model.origin != "box":
+            shown += [None, Action(tr("Attach a Head…"), self.choose_head)]
+            if self._library.head_of(model) is not None:
+                shown.append(Action(tr("Detach the Head"), lambda: self.attach_head(None)))
+            shown.append(None)
         if model.origin == "folder":
             shown.append(Action(tr("Take off the List"), self.leave_out))
         if model.origin != "box" and model.state != "not_connected":
             words = tr("Delete…") if model.state == "installed" else tr("Remove What Came…")
             shown += [None, Action(words, self.ask_removal, possible=is_free)]
         return shown
+
+    def choose_head(self) -> None:
+        """Ask for the folder of an MTP head that was shipped apart."""
+        head = QFileDialog.getExistingDirectory(self, tr("Attach a Head: the Folder It Lies in"))
+        if head:
+            self.attach_head(head)
+
+    def attach_head(self, head: str | None) -> None:
+        """Open the model with this head from now on, or with its own; the one in use is loaded again."""
+        self._library.attach_head(self.model, head)
+        if self._session.model.path == self.path and self._session.model.info is not None:
+            self._session.use_model(self.path)
+        self.refresh()
 
     def _fetch_again(self) -> None:
         self._library.keeping.wave_away(self.model.folder)

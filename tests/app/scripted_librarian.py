@@ -90,7 +90,7 @@ class ScriptedLibrarian:
     def here(self, known: Sequence[str], tell: Tell) -> None:
         tell(ModelsHere(self.models, sum(model.size for model in self.models)))
 
-    def judge_here(self, path: str, tell: Tell) -> None:
+    def judge_here(self, path: str, head: str | None, tell: Tell) -> None:
         self.judge(path, tell)
 
     def judge(self, named: str, tell: Tell) -> None:

@@ -101,6 +101,7 @@ class ScriptedWorker:
     def __init__(self) -> None:
         self.events: list[Event] = []
         self.loads: list[str] = []
+        self.heads: list[str | None] = []
         self.requests: list[Request] = []
         self.checks: list[Request] = []
         self.measurements: list[int] = []
@@ -132,6 +133,7 @@ class ScriptedWorker:
 
     def load(self, path: str, head: str | None = None) -> None:
         self.loads.append(path)
+        self.heads.append(head)
 
     def generate(self, request: Request) -> None:
         self.requests.append(request)

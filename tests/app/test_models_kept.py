@@ -12,7 +12,7 @@ import pytest
 from huggingface_hub.utils._shared_blobs import publish_blob_to_shared_store
 from PySide6.QtCore import QMimeData, QPointF, Qt, QTimer, QUrl
 from PySide6.QtGui import QDropEvent
-from PySide6.QtWidgets import QApplication, QWidget
+from PySide6.QtWidgets import QApplication, QFileDialog, QWidget
 from pytestqt.qtbot import QtBot
 
 from app import finder
@@ -20,7 +20,7 @@ from app.views.models import ModelsWindow
 from app.views.stored_row import StoredRow
 from engine.errors import EngineError
 from tests.app.models_house import answer, choose, download, go_silent, house_of, judged, question
-from tests.engine.folders import DENSE, TARGET, stored, write_folder
+from tests.engine.folders import DENSE, TARGET, stored, write_folder, write_safetensors
 from tests.hub import Hub
 
 Opened = Callable[[], ModelsWindow]
@@ -258,6 +258,34 @@ def test_a_filter_leaves_the_models_with_its_words(opened: Opened, qtbot: QtBot,
     assert "none with these words" in window.here.foot.accessibleName()
 
 
+# ---------------------------------------------------------------- heads
+
+
+def test_a_head_that_lies_elsewhere_is_attached_judged_used_and_detached(
+    opened: Opened, qtbot: QtBot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    window, plain, head = opened(), write_folder(tmp_path / "mine" / "Plain-4bit"), tmp_path / "head"
+    write_safetensors(head / "model.safetensors", stored(DENSE, ""))
+    (head / "config.json").write_text('{"model_type": "qwen3_5_mtp"}')
+    drop(window, plain.parent)
+    qtbot.waitUntil(lambda: str(plain) in window.here.rows)
+    row = window.here.rows[str(plain)]
+    qtbot.waitUntil(lambda: row.mtp.text() == "No MTP head")
+    monkeypatch.setattr(QFileDialog, "getExistingDirectory", lambda *_: str(head))
+    choose(row, "Attach a Head…")
+    qtbot.waitUntil(lambda: row.mtp.text() == "MTP ready")
+    assert str(head) in row.quiet.accessibleName()
+    row.action.click()
+    worker = house_of(opened).worker
+    assert (worker.loads[-1], worker.heads[-1]) == (str(plain), str(head))
+    choose(row, "Detach the Head")
+    qtbot.waitUntil(lambda: row.mtp.text() == "No MTP head")
+    window._library.attach_head(row.model, str(head))
+    head.rename(tmp_path / "gone")
+    house_of(opened).session.use_model(str(plain))
+    assert worker.heads[-1] is None, "a head that went away keeps nobody from the model"
+
+
 # ---------------------------------------------------------------- newer versions
 
 
@@ -307,7 +335,7 @@ def test_a01_the_tab_key_goes_through_each_page_as_it_is_read_and_reaches_all_of
             for each in window.findChildren(QWidget)
             if each.focusPolicy() & Qt.FocusPolicy.TabFocus and each.isVisible() and each.isEnabled()
         }
-        assert all(each.accessibleName() or getattr(each, "text", str)() for each in wanted)
+        assert not [each for each in wanted if not (each.accessibleName() or getattr(each, "text", str)())]
         window.segments.button(name).setFocus()
         reached: list[QWidget] = []
         while window.focusWidget() not in reached:
@@ -333,4 +361,4 @@ def test_the_menu_of_a_row_opens_by_the_keyboard(opened: Opened, qtbot: QtBot, t
     row.more.setFocus()
     qtbot.keyClick(row.more, Qt.Key.Key_Space)
     qtbot.waitUntil(lambda: bool(seen))
-    assert seen[0] == ["Load", finder.SHOW, "Check Its Files", "Take off the List", "Delete…"]
+    assert seen[0] == ["Load", finder.SHOW, "Check Its Files", "Attach a Head…", "Take off the List", "Delete…"]

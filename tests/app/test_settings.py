@@ -205,3 +205,16 @@ def test_one_variable_moves_everything(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setenv("FOREWORD_HOME", str(tmp_path / "here"))
     assert paths.settings_file() == tmp_path / "here" / "settings.json"
     assert paths.log_file().parent == tmp_path / "here"
+
+
+def test_what_was_chosen_for_a_model_of_the_cache_holds_for_its_next_version_too() -> None:
+    old, new, other = (f"/hub/models--a--{name}/snapshots/{commit}" for name, commit in (("x", 1), ("x", 2), ("y", 1)))
+    settings = Settings(context_limits={old: 4096, other: 1024}, heads={old: "/head"}, thinking={"/folder": True})
+    settings.carry_over(new)
+    assert settings.context_limits[new] == 4096
+    assert settings.heads[new] == "/head"
+    settings.context_limits[new] = 8192
+    settings.carry_over(new)
+    assert settings.context_limits[new] == 8192, "what was chosen since holds"
+    settings.carry_over("/elsewhere")
+    assert settings.thinking == {"/folder": True}
