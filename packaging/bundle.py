@@ -32,11 +32,14 @@ FLAVOURS = {"26": ("26.2", 550_000_000)}
 kernels for the M5 as well, 67 MB of them."""
 LARGEST = 480_000_000
 """Bytes that the usual .app may have, with all that is in it."""
-BESIDE = 120_000_000
-"""Bytes of it that are set aside for what is not a package: Python, bytecode, Foreword itself and Guide."""
+BESIDE = 140_000_000
+"""Bytes of it that are set aside for what is not a package: Python (70 MB), bytecode (55), Foreword and Guide."""
 
 SIGNED = ("", ".dylib", ".so", ".o")
 """How names of files end in which Briefcase looks for something to sign; it does so in what can be executed as well."""
+
+SELDOM = "transformers/models/(?!auto/)"
+"""Of which files there is no bytecode, as a regular expression."""
 
 PACKAGES = "Foreword.app/Contents/Resources/app_packages/"
 
@@ -100,9 +103,12 @@ def clean(folder: Path, globs: tuple[str, ...]) -> list[str]:
 
 
 def compile_folder(python: str | Path, folder: Path) -> None:
-    """Bytecode for everything in `folder`, for this Python. The app never writes into itself, and without bytecode each
-    start would take seconds longer. It holds hashes that nobody compares, since copying changes the times of files."""
-    how = ("-q", "-j", "0", "-s", str(folder), "--invalidation-mode", "unchecked-hash")
+    """Bytecode for what is in `folder`, for this Python. The app never writes into itself, and without bytecode each
+    start would take seconds longer. It holds hashes that nobody compares, since copying changes the times of files.
+
+    Of the hundreds of models that transformers knows, a chat needs a file or two: those stay as they are.
+    """
+    how = ("-q", "-j", "0", "-s", str(folder), "-x", SELDOM, "--invalidation-mode", "unchecked-hash")
     # Its exit code says nothing: templates that only look like Python are among the files.
     subprocess.run([python, "-m", "compileall", *how, folder], stdout=subprocess.DEVNULL, check=False)
 

@@ -160,12 +160,29 @@ def test_cleaning_removes_what_is_named_and_tells_what_names_nothing(packages: P
     assert left == ["mlx/lib/libmlx.dylib", "mlx/lib/mlx.metallib", "numpy/_core/core.py"]
 
 
+def test_there_is_bytecode_for_what_every_start_imports_and_it_outlives_a_copy(tmp_path: Path) -> None:
+    names = ["app/main.py", "transformers/models/auto/tokens.py", "transformers/models/rare/tokens.py"]
+    for name in names:
+        put(tmp_path / "built", name, b"from math import inf\n")
+    bundle.compile_folder(sys.executable, tmp_path / "built")
+    assert [bool(list((tmp_path / "built" / name).parent.glob("__pycache__/*"))) for name in names] == [
+        True,
+        True,
+        False,
+    ]
+    shutil.copytree(tmp_path / "built", tmp_path / "copied", copy_function=shutil.copyfile)
+    (tmp_path / "copied" / "app" / "main.py").write_text("raise SystemExit('compiled anew')")
+    code = "import main; print(main.inf, main.__file__)"
+    ran = subprocess.run([sys.executable, "-c", code], cwd=tmp_path / "copied" / "app", capture_output=True, text=True)
+    assert ran.stdout == f"inf {tmp_path / 'copied' / 'app' / 'main.py'}\n", ran.stderr
+
+
 # ------------------------------------------------------------ what pyproject.toml says
 
 
 REPLY = """
 import sys
-import app.main, app.views.window, engine.librarian, engine.server.server, keyring.backends.macOS, hf_xet
+import app.main, app.views.window, engine.librarian, engine.server.server, keyring.backends.macOS
 from engine import cli
 sys.argv[1:] = ["generate", "guide", "--prompt", "What is MTP?", "--max-tokens", "8"]
 raise SystemExit(cli.main())
