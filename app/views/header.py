@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import sys
 
-from PySide6.QtCore import QSize, Qt, Signal
+from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QMenu, QToolButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QVBoxLayout, QWidget
 
-from app import theme
-from app.icons import icon
 from app.session import Session
 from app.views.controls import Dot, Elided, Hairline, IconButton, Label, explain, restyle
 from app.views.models_menu import list_models
+from app.views.picker import Picker
 from app.views.room import memory_words
 from app.views.verdict import meaning
 from app.words import mark, tr
@@ -26,7 +25,7 @@ CHIP_TOOLTIP = "tok/s: {speed}\n×: {speed_up}"
 BASE_MODEL = mark("A base model: it has no chat template, so it goes on with a text rather than answer.")
 
 
-class ModelPicker(QToolButton):
+class ModelPicker(Picker):
     """Names the model in use and lets one choose another: Guide, a recent folder, or any folder."""
 
     folder_wanted = Signal()
@@ -36,21 +35,8 @@ class ModelPicker(QToolButton):
         super().__init__()
         self._session = session
         self._room = WIDE_NAME
-        self.setProperty("kind", "picker")
-        self.setFont(theme.current().font("ui"))
-        self.setIconSize(QSize(14, 14))
-        self.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
-        # The arrow belongs behind the words.
-        self.setLayoutDirection(Qt.LayoutDirection.RightToLeft)
-        self.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
-        self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
-        self._menu = QMenu(self)
-        self._menu.setLayoutDirection(Qt.LayoutDirection.LeftToRight)
-        self._menu.aboutToShow.connect(self._fill)
-        self.setMenu(self._menu)
         session.model.changed.connect(self.refresh)
         session.model.wish_changed.connect(self.refresh)
-        theme.signals().changed.connect(self.refresh)
         self.refresh()
 
     def give_room(self, room: int) -> None:
@@ -65,19 +51,18 @@ class ModelPicker(QToolButton):
         title = self.fontMetrics().elidedText(self._session.model.title, Qt.TextElideMode.ElideMiddle, self._room)
         has_head = info is not None and info.capability.head is not None and info.capability.refusal is None
         is_base = info is not None and not info.has_template
-        self.setText(" · ".join([title, *["MTP"] * has_head, *[tr("base model")] * is_base]) + " ")
-        self.setIcon(icon("chevron-down", "text2"))
+        self.name(" · ".join([title, *["MTP"] * has_head, *[tr("base model")] * is_base]))
         self.setAccessibleName(tr("Model: {title}. Choose another", title=self._session.model.title))
         need = self._session.model.need
         held = "" if need is None else tr("About {need} of memory, with a short chat.", need=memory_words(need))
         explain(self, "\n".join(line for line in (info.path, held, tr(BASE_MODEL) * is_base) if line) if info else "")
 
-    def _fill(self) -> None:
-        self._menu.clear()
-        list_models(self._menu, self._session, self._session.use_model)
-        self._menu.addSeparator()
-        self._menu.addAction(tr("Models…"), self.models_wanted.emit)
-        self._menu.addAction(tr("Open Model Folder…"), self.folder_wanted.emit)
+    def fill(self) -> None:
+        self.choices.clear()
+        list_models(self.choices, self._session, self._session.use_model)
+        self.choices.addSeparator()
+        self.choices.addAction(tr("Models…"), self.models_wanted.emit)
+        self.choices.addAction(tr("Open Model Folder…"), self.folder_wanted.emit)
 
 
 class LiveChip(QFrame):

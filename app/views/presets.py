@@ -6,14 +6,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import fields
 
-from PySide6.QtCore import QSize, Qt, Signal
-from PySide6.QtWidgets import QLineEdit, QMenu, QToolButton, QVBoxLayout, QWidget
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtWidgets import QLineEdit, QVBoxLayout, QWidget
 
 from app import presets, theme
 from app.chats.chat import Chat
-from app.icons import icon
 from app.settings import Preset, Settings
 from app.views.controls import Button, Label, Paragraph, row
+from app.views.picker import Picker
 from app.views.sampling import SAMPLING
 from app.views.settings import grouped
 from app.views.status import StatusLine
@@ -132,7 +132,7 @@ class PresetSection(QWidget):
         self.told.hide()
 
 
-class PresetPicker(QToolButton):
+class PresetPicker(Picker):
     """Names the preset that the chat is like, and gives it another. `used` carries the preset to be used."""
 
     used = Signal(object)
@@ -142,20 +142,7 @@ class PresetPicker(QToolButton):
         super().__init__()
         self._settings = settings
         self._current = current
-        self.setProperty("kind", "picker")
-        self.setFont(theme.current().font("ui"))
-        self.setIconSize(QSize(14, 14))
-        self.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
-        # The arrow belongs behind the words.
-        self.setLayoutDirection(Qt.LayoutDirection.RightToLeft)
-        self.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
-        self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
-        self._menu = QMenu(self)
-        self._menu.setLayoutDirection(Qt.LayoutDirection.LeftToRight)
-        self._menu.aboutToShow.connect(self.fill)
-        self.setMenu(self._menu)
         settings.listen(lambda name: self.refresh() if name == "presets" else None)
-        theme.signals().changed.connect(self.refresh)
         self.refresh()
 
     def refresh(self) -> None:
@@ -163,29 +150,26 @@ class PresetPicker(QToolButton):
         preset = presets.in_use(self._settings, self._current())
         name = preset.name if preset else tr("none")
         shown = self.fontMetrics().elidedText(tr("Preset: {name}", name=name), Qt.TextElideMode.ElideRight, 240)
-        self.setText(f"{shown} ")
-        self.setIcon(icon("chevron-down", "text2"))
+        self.name(shown)
         self.setAccessibleName(tr("Preset: {name}", name=name))
 
-    def fill(self) -> QMenu:
-        """The menu as it is now."""
-        self._menu.clear()
+    def fill(self) -> None:
+        self.choices.clear()
         chat, mine = self._current(), presets.in_use(self._settings, self._current())
         for preset in self._settings.presets:
-            action = self._menu.addAction(preset.name, lambda preset=preset: self.used.emit(preset))
+            action = self.choices.addAction(preset.name, lambda preset=preset: self.used.emit(preset))
             action.setCheckable(True)
             action.setChecked(preset == mine)
         if self._settings.presets:
-            self._menu.addSeparator()
-        self._menu.addAction(tr("Save as New Preset"), lambda: self._save(chat))
+            self.choices.addSeparator()
+        self.choices.addAction(tr("Save as New Preset"), lambda: self._save(chat))
         if self._settings.presets and mine is None:
-            replacing = self._menu.addMenu(tr("Replace"))
+            replacing = self.choices.addMenu(tr("Replace"))
             for preset in self._settings.presets:
                 replacing.addAction(
                     preset.name, lambda preset=preset: presets.replace_with(self._settings, preset, chat)
                 )
-        self._menu.addAction(tr("Edit Presets…"), self.settings_wanted.emit)
-        return self._menu
+        self.choices.addAction(tr("Edit Presets…"), self.settings_wanted.emit)
 
     def _save(self, chat: Chat) -> None:
         presets.save_new(self._settings, chat)

@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QMenu
 from app import presets
 from app.chats.chat import Chat
 from app.settings import Preset, Settings
-from app.views.presets import PresetSection, contents
+from app.views.presets import PresetPicker, PresetSection, contents
 from app.views.settings import SettingsWindow
 from engine.types import SamplingChoice
 from tests.app.house import House
@@ -23,6 +23,12 @@ WILD = Preset("Wild", "", SamplingChoice(temperature=1.5, top_k=0))
 
 def action(menu: QMenu, words: str) -> QAction:
     return next(action for action in menu.actions() if action.text() == words)
+
+
+def filled(picker: PresetPicker) -> QMenu:
+    """The picker's menu as it is when it opens."""
+    picker.choices.aboutToShow.emit()
+    return picker.choices
 
 
 @pytest.fixture
@@ -40,7 +46,7 @@ def test_se05_a_preset_is_used_in_a_chat_and_survives_a_restart(house: House, tm
     house.settings.path = tmp_path / "settings.json"
     house.settings.set("presets", [TERSE])
     picker = house.window.inspector.instructions.presets
-    action(picker.fill(), "Terse").trigger()
+    action(filled(picker), "Terse").trigger()
     assert house.session.current.instructions == "Answer in one line."
     assert house.window.inspector.instructions.text.toPlainText() == "Answer in one line."
     assert house.window.inspector.sampling.fields["temperature"].text() == "0.2"
@@ -56,7 +62,7 @@ def test_a_chat_that_was_changed_is_like_no_preset_and_can_replace_one(house: Ho
     house.session.set_sampling(top_p=0.9)
     picker = house.window.inspector.instructions.presets
     assert picker.accessibleName() == "Preset: none"
-    replace = action(picker.fill(), "Replace")
+    replace = action(filled(picker), "Replace")
     menu = replace.menu()
     assert isinstance(menu, QMenu)
     action(menu, "Terse").trigger()
