@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from queue import SimpleQueue
 from typing import TYPE_CHECKING
 
-from engine.errors import logged
+from engine.errors import EngineError, logged
 from engine.types import (
     ErrorReport,
     Event,
@@ -178,8 +178,7 @@ class Worker:
     def _run(self) -> None:
         error: ErrorReport | None = None
         try:
-            for name in (*self._imports, "mlx_lm.utils"):
-                importlib.import_module(name)
+            self._bring_up()
             from engine.service import Service
 
             service = self._service = Service(self._emit, self._stopped, self._closing.is_set)
@@ -192,6 +191,26 @@ class Worker:
             _clear_streams()
             self._service, self._ended = None, WorkerStopped(error)
             self._emit(self._ended)
+
+    def _bring_up(self) -> None:
+        """Import what is slow, and let MLX compute something. Raises EngineError where it cannot: its libraries or
+        their kernels are not where they belong, or are not for this system."""
+        try:
+            for name in (*self._imports, "mlx_lm.utils"):
+                importlib.import_module(name)
+            import mlx.core as mx
+
+            mx.eval(mx.ones(2) + 1)
+        except Exception as failure:
+            traceback.print_exception(failure)
+            raise EngineError(
+                "no_engine",
+                "MLX, which runs the models, could not start.",
+                kept="Your chats are kept.",
+                next_step="Quit Foreword and open it again. If that does not help, download it once more and move it "
+                "into Applications with the Finder.",
+                detail=f"{type(failure).__name__}: {failure}",
+            ) from failure
 
     def _serve(self, service: Service) -> None:
         """Carry out commands in their order, and write replies in between. A command that needs the model for itself

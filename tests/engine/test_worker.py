@@ -786,6 +786,27 @@ def test_shutdown_stops_a_running_reply(model: Path) -> None:
     assert worker.drain()[-1] == WorkerStopped(None)
 
 
+@pytest.mark.parametrize("fails", ["import", "kernels"])
+def test_p01_where_mlx_cannot_start_it_says_so_and_ends(monkeypatch: pytest.MonkeyPatch, fails: str) -> None:
+    if fails == "import":
+        monkeypatch.setitem(sys.modules, "mlx_lm.utils", None)
+    else:
+
+        def has_no_kernels(*_: object) -> None:
+            raise RuntimeError("Failed to load the default metallib")
+
+        monkeypatch.setattr(mx, "eval", has_no_kernels)
+    worker = Worker()
+    worker.start()
+    stopped = until(worker, WorkerStopped)[-1]
+    assert isinstance(stopped, WorkerStopped)
+    assert stopped.error is not None
+    assert stopped.error.code == "no_engine"
+    assert "MLX, which runs the models, could not start." in str(stopped.error)
+    assert ("mlx_lm" if fails == "import" else "metallib") in stopped.error.detail
+    assert worker.shutdown(PATIENCE)
+
+
 STARTS_AND_STOPS = """
 import sys
 import threading
