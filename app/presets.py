@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from app.chats.chat import Chat
 from app.settings import Preset, Settings
+from app.words import mark, tr
 
 NAME_WORDS = 4
-UNNAMED = "Preset"
+UNNAMED = mark("Preset")
+"""What a preset is called that nobody gave a name, nor instructions."""
 
 
 def in_use(settings: Settings, chat: Chat) -> Preset | None:
@@ -27,7 +29,7 @@ def in_use(settings: Settings, chat: Chat) -> Preset | None:
 def save_new(settings: Settings, chat: Chat, name: str = "") -> Preset:
     """Keep what the chat is told and how it samples as a new preset. Without a name it takes the first words of the
     instructions; a name that is there already gets a number."""
-    name = " ".join(name.split()) or " ".join(chat.instructions.split()[:NAME_WORDS]).rstrip(".,:;") or UNNAMED
+    name = " ".join(name.split()) or " ".join(chat.instructions.split()[:NAME_WORDS]).rstrip(".,:;") or tr(UNNAMED)
     preset = Preset(_free(settings, name), chat.instructions, chat.sampling)
     settings.set("presets", [*settings.presets, preset])
     return preset

@@ -55,13 +55,13 @@ class Preset:
 
 def _limit(value: object) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise SettingError("a whole number of tokens")
+        raise SettingError(tr("a whole number of tokens"))
     return value
 
 
 def _wish(value: object) -> KeptWish:
     if not isinstance(value, dict) or value.get("override") not in ("auto", "on", "off"):
-        raise SettingError("a wish")
+        raise SettingError(tr("a wish"))
     depth = value.get("depth")
     usable = isinstance(depth, int) and not isinstance(depth, bool) and 1 <= depth <= MAX_DEPTH
     drafter = value["drafter"] if value.get("drafter") in get_args(DrafterWish) else "mtp"
@@ -71,7 +71,7 @@ def _wish(value: object) -> KeptWish:
 def _sampling(value: object) -> SamplingChoice:
     """Numbers by the names of sampling settings. Their ranges are the engine's, which refuses what lies beyond."""
     if not isinstance(value, dict):
-        raise SettingError("sampling settings")
+        raise SettingError(tr("sampling settings"))
     neutral, known = Sampling(), {}
     for name, number in value.items():
         default = getattr(neutral, name, None)
@@ -83,7 +83,7 @@ def _sampling(value: object) -> SamplingChoice:
 
 def _preset(value: object) -> Preset:
     if not isinstance(value, dict) or not isinstance(value.get("name"), str) or not value["name"].strip():
-        raise SettingError("a preset with a name")
+        raise SettingError(tr("a preset with a name"))
     instructions = value.get("instructions", "")
     return Preset(
         value["name"], instructions if isinstance(instructions, str) else "", _sampling(value.get("sampling", {}))

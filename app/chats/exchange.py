@@ -30,10 +30,11 @@ from app.chats.record import (
 )
 from app.chats.search import visible
 from app.model_names import model_name
-from app.words import tr
+from app.words import mark, tr
 
 FORMAT = "foreword chats"
 FORMAT_VERSION = 1
+BROKEN_OFF = {"stopped": mark("Stopped."), "interrupted": mark("Interrupted."), "failed": mark("Failed.")}
 NOBODY = -1
 """An id that no message has."""
 LARGEST_FILE = 500_000_000
@@ -63,16 +64,16 @@ def markdown(chat: Chat) -> str:
     """The path that is shown of a chat, as Markdown."""
     parts = [f"# {chat.title}", f"*{datetime.fromtimestamp(chat.created):%Y-%m-%d}*"]
     if chat.instructions.strip():
-        parts += ["## Instructions", chat.instructions.strip()]
+        parts += [f"## {tr('Instructions')}", chat.instructions.strip()]
     for turn in chat.turns:
         if not turn.implied:
-            parts += ["## You", with_files(turn.question, turn.files)]
+            parts += [f"## {tr('You')}", with_files(turn.question, turn.files)]
         answer = turn.shown
         if answer is None or not answer.text:
             continue
         text = visible(answer.text, answer.opened_thinking).strip()
-        broken = {"stopped": "*Stopped.*", "interrupted": "*Interrupted.*", "failed": "*Failed.*"}
-        parts += [f"## {model_name(answer.model) or 'Reply'}", text, broken.get(answer.outcome, "")]
+        broken = BROKEN_OFF.get(answer.outcome)
+        parts += [f"## {model_name(answer.model) or tr('Reply')}", text, f"*{tr(broken)}*" if broken else ""]
     return "\n\n".join(part for part in parts if part)
 
 
@@ -126,15 +127,15 @@ def import_json(path: Path) -> list[Chat]:
     Reading is as tolerant as reading the store: a broken field costs only itself.
     """
     if path.stat().st_size > LARGEST_FILE:
-        raise ImportRefused("This file is too large to be an export of chats.")
+        raise ImportRefused(tr("This file is too large to be an export of chats."))
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError):
-        raise ImportRefused("This is not a file that Foreword has exported.") from None
+        raise ImportRefused(tr("This is not a file that Foreword has exported.")) from None
     if not isinstance(data, dict) or data.get("format") != FORMAT or not isinstance(data.get("chats"), list):
-        raise ImportRefused("This is not a file that Foreword has exported.")
+        raise ImportRefused(tr("This is not a file that Foreword has exported."))
     if rebuilt(int, data.get("version")) > FORMAT_VERSION:
-        raise ImportRefused("This file was exported by a newer version of Foreword. Update this one to import it.")
+        raise ImportRefused(tr("This file was exported by a newer version of Foreword. Update this one to import it."))
     return [_read(chat) for chat in data["chats"] if isinstance(chat, dict)]
 
 

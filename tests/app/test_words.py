@@ -15,7 +15,10 @@ from PySide6.QtWidgets import QAbstractButton, QApplication, QLabel, QLineEdit, 
 from pytestqt.qtbot import QtBot
 
 from app import paths, words
-from app.settings import Preset
+from app.chats.chat import Answer, Chat
+from app.chats.exchange import ImportRefused, import_json, markdown
+from app.presets import save_new
+from app.settings import Preset, Settings
 from app.views.controls import Elided
 from app.views.empty import in_words, read_prompts
 from app.views.figures import day
@@ -37,9 +40,10 @@ IN_ENGLISH = {
     "jobs.py": "a question for a model",
     "licences.py": "names and notices as their authors wrote them",
     "selftest.py": "whoever built the app reads it",
-    "chats/exchange.py": "a word by which an exported file is known",
 }
 """Files with texts that stay as they are, and why."""
+FORMATS = {"foreword chats"}
+"""Words by which programs know a file."""
 FILES = sorted(str(path.relative_to(APP)) for path in APP.rglob("*.py"))
 
 # What is written inside a call of these is not for people, or it is translated where it is used.
@@ -55,6 +59,7 @@ NOT_FOR_PEOPLE = {
         "TypeError",
         "ValueError",
         "startswith",
+        "_damage",  # whose words only the log has
     ),
 }
 
@@ -74,7 +79,7 @@ def literals(source: str) -> Iterator[tuple[int, str]]:
             text = "".join(str(part.value) for part in node.values if isinstance(part, ast.Constant))
         else:
             continue
-        worded = re.search(r"[A-Za-z]{2,} |[a-z] [A-Za-z]{2,}", text) and not _CODE.match(text)
+        worded = re.search(r"[A-Za-z]{2,} |[a-z] [A-Za-z]{2,}", text) and not _CODE.match(text) and text not in FORMATS
         if worded and _is_for_people(node, above):
             yield node.lineno, text
 
@@ -82,7 +87,7 @@ def literals(source: str) -> Iterator[tuple[int, str]]:
 def _is_for_people(node: ast.AST, above: dict[ast.AST, ast.AST]) -> bool:
     while node in above:
         parent = above[node]
-        if isinstance(parent, ast.Expr | ast.Raise | ast.Assert | ast.JoinedStr | ast.Compare):
+        if isinstance(parent, ast.Expr | ast.Assert | ast.JoinedStr | ast.Compare):
             return isinstance(parent, ast.Expr) and not isinstance(node, ast.Constant)
         if isinstance(parent, ast.AnnAssign) and node is parent.annotation:
             return False
@@ -110,6 +115,8 @@ def test_what_stays_in_english_has_a_text() -> None:
 def test_a_text_outside_is_found() -> None:
     found = list(literals('def f():\n    """Not this."""\n    label.setText("For people")\n    tr("Not this")\n'))
     assert found == [(3, "For people")]
+    assert list(literals('raise Refused("It is refused.")')) == [(1, "It is refused.")]
+    assert list(literals('raise ValueError("not for people")')) == []
 
 
 # ---------------------------------------------------------------- in another language
@@ -190,6 +197,21 @@ def test_the_details_of_a_reply_without_drafts_are_told_abroad(abroad: House) ->
     abroad.tick()
     rows = dict(row for group in rows_of(abroad.session.current.turns[0].answers[0]) for row in group)
     assert rows["MTP"] == pseudo("off")
+
+
+@pytest.mark.usefixtures("spoken_otherwise")
+def test_an_export_a_preset_and_a_refused_setting_are_told_abroad(tmp_path: Path) -> None:
+    chat = Chat(instructions="Be brief.")
+    chat.ask("one").add(Answer(text="two", outcome="stopped"))
+    headings = [pseudo(words) for words in ("Instructions", "You", "Reply")]
+    assert [line[3:] for line in markdown(chat).splitlines() if line.startswith("## ")] == headings
+    assert markdown(chat).endswith(f"*{pseudo('Stopped.')}*")
+    assert save_new(Settings(), Chat()).name == pseudo("Preset")
+    file = tmp_path / "settings.json"
+    file.write_text('{"sampling": 1}')
+    assert pseudo("sampling settings") in Settings.load(file).trouble
+    with pytest.raises(ImportRefused, match=re.escape(pseudo("This is not a file that Foreword has exported."))):
+        import_json(file)
 
 
 @pytest.mark.usefixtures("spoken_otherwise")
