@@ -109,6 +109,16 @@ class Keeping(QObject):
         self.changed.emit(model.folder)
         self.gone_through.emit()
 
+    def remove_older(self, model: StoredModel) -> None:
+        """Delete the versions of a model that were used before this one."""
+        self._asking.librarian.remove_older(model, self._asking.then(partial(self._on_older_removed, model)))
+
+    def _on_older_removed(self, model: StoredModel, answer: int | ErrorReport) -> None:
+        if isinstance(answer, ErrorReport):
+            self.troubles[model.folder] = answer
+            self.changed.emit(model.folder)
+        self.gone_through.emit()
+
     def wave_away(self, folder: str) -> None:
         """Show no longer what came of the last thing that was done with a model."""
         self.verified.pop(folder, None)

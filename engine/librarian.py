@@ -138,6 +138,10 @@ class Librarian:
 
         self._do(remove, tell)
 
+    def remove_older(self, model: StoredModel, tell: Callable[[int | ErrorReport], None]) -> None:
+        """Delete the versions of a model that were used before this one; the bytes that were freed."""
+        self._do(lambda: keeping.remove_older(model), tell)
+
     def _end_downloads(self, repo: str) -> None:
         downloads = self._fetching()
         for download in downloads.all():

@@ -5,17 +5,17 @@ A click on the badge of reading ahead opens the numbers behind it, with the rece
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QApplication, QGridLayout, QHBoxLayout, QMenu, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QMenu, QPushButton, QVBoxLayout, QWidget
 
 from app import theme
 from app.views.controls import Button, Dot, Elided, Hairline, IconButton, Label, Paragraph, explain, restyle, row
-from app.views.empty import as_size, in_words
+from app.views.empty import as_size
 from app.views.instruments import Bar
+from app.views.model_details import Details
 from app.words import mark, tr
 from engine.types import ErrorReport, Judgement, MtpVerdict
 
@@ -93,54 +93,6 @@ def verdict_words(verdict: MtpVerdict) -> tuple[str, str]:
         return tr(measured, speed_up=f"{verdict.speed_up:.2f}"), state
     size = as_size(verdict.sidecar.bytes) if verdict.sidecar else ""
     return tr(words, size=size), state
-
-
-class Details(QWidget):
-    """The parts of the memory that a model needs, why reading ahead is on or off, and the receipt to copy."""
-
-    def __init__(self, found: Judgement, known: str) -> None:
-        super().__init__()
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 12)
-        column.setSpacing(8)
-        memory, capability = found.memory, found.capability
-        if memory is not None and capability is not None:
-            grid = QGridLayout()
-            grid.setHorizontalSpacing(24)
-            grid.setVerticalSpacing(2)
-            parts = [
-                (tr("Weights"), memory.weights),
-                (tr("Keys and values, {n} tokens", n=f"{memory.context:,}"), memory.kv),
-                (tr("Recurrent states"), memory.recurrent),
-                (tr("MTP head"), memory.head),
-                (tr("To work with"), memory.working),
-                (tr("In all, of {size} for models", size=as_size(found.available)), memory.total),
-            ]
-            for index, (name, size) in enumerate(parts):
-                last = index == len(parts) - 1
-                value = Label(as_size(size) if size else "0", "smallbold" if last else "small", "text")
-                value.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
-                grid.addWidget(Label(name, "smallmedium" if last else "small", "text2"), index, 0)
-                grid.addWidget(value, index, 1)
-            grid.setColumnStretch(2, 1)
-            column.addLayout(grid)
-            facts = tr(
-                "{count} parameters, {bits}, made for {context} tokens. {sentence}",
-                count=in_words(capability.parameters),
-                bits=capability.quantisation,
-                context=f"{capability.context:,}",
-                sentence=found.mtp.sentence,
-            )
-            column.addWidget(Paragraph(facts, "small", "text2"))
-        else:
-            column.addWidget(Paragraph(found.mtp.sentence, "small", "text2"))
-        if known:
-            column.addWidget(Paragraph(known, "small", "text2"))
-        self.copy = Button(tr("Copy receipt as JSON"), "link", "small")
-        self.copy.clicked.connect(
-            lambda: QApplication.clipboard().setText(json.dumps(found.receipt.to_json(), indent=1))
-        )
-        column.addLayout(row(self.copy, 1))
 
 
 class Note(QWidget):
@@ -317,7 +269,7 @@ class ModelRow(QWidget):
             self._details = None
         elif self._judgement is not None:
             self._details = Details(self._judgement, self.known)
-            self._column.insertWidget(1, self._details)
+            self._column.insertWidget(2, self._details)  # under the line and what is said of it
 
     @property
     def details(self) -> Details | None:

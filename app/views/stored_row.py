@@ -62,8 +62,12 @@ class StoredRow(ModelRow):
         found = self._library.judgements.get(self.path)
         if isinstance(found, Judgement) and found.error is not None and found.fit is None:
             return found.error.what
-        quiet, head = name_of(self.model)[1], self._library.head_of(self.model)
-        return quiet if head is None else f"{quiet} · " + tr("with the head in {folder}", folder=head)
+        said = [name_of(self.model)[1]]
+        if (head := self._library.head_of(self.model)) is not None:
+            said.append(tr("with the head in {folder}", folder=head))
+        if self.model.older:
+            said.append(tr("{size} are of an older version", size=as_size(self.model.older)))
+        return " · ".join(said)
 
     # ------------------------------------------------------------ how it stands
 
@@ -138,7 +142,7 @@ class StoredRow(ModelRow):
             update = Action(tr("Update"), lambda: self._library.download(self.model.repo))
             words = tr(
                 "A newer version is on the hub. The one that is here keeps working until all of the new one has come "
-                "and was checked; files that did not change are not fetched again."
+                "and was checked, and then stays beside it until you remove it. Only what changed is fetched."
             )
             self.show_note(words, [update])
         else:
@@ -185,6 +189,9 @@ class StoredRow(ModelRow):
             shown.append(None)
         if model.origin == "folder":
             shown.append(Action(tr("Take off the List"), self.leave_out))
+        if model.older:
+            words = tr("Remove the Older Version, {size}…", size=as_size(model.older))
+            shown += [None, Action(words, self.ask_removal_of_older, possible=is_free)]
         if model.origin != "box" and model.state != "not_connected":
             words = tr("Delete…") if model.state == "installed" else tr("Remove What Came…")
             shown += [None, Action(words, self.ask_removal, possible=is_free)]
@@ -230,6 +237,16 @@ class StoredRow(ModelRow):
             removal_words(self.model, answer, for_good=gone, in_use=self._session.model.path == self.path),
             tr("Delete for Good") if gone else tr("Move to Trash"),
             partial(self._remove, gone),
+        )
+
+    def ask_removal_of_older(self) -> None:
+        """Delete what only the version before this one has, where that is wanted."""
+        confirm(
+            self,
+            tr("Remove the older version of {name}?", name=self.name.accessibleName()),
+            tr("Its {size} are free at once. The version that is used stays.", size=as_size(self.model.older)),
+            tr("Remove"),
+            lambda: self._library.keeping.remove_older(self.model),
         )
 
     def _remove(self, for_good: bool) -> None:

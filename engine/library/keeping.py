@@ -78,6 +78,37 @@ def remove(model: StoredModel, trash: Trash | None = None) -> int:
         raise failures.on_disk(error, str(whole.parent)) from error
 
 
+def remove_older(model: StoredModel) -> int:
+    """Delete the versions of a model of the cache that were used before this one; returns the bytes that were freed.
+    What this one has too stays, and so does what has not come whole. Raises EngineError (those of the disk)."""
+    folder = Path(model.folder)
+    if model.origin != "cache" or model.state != "installed":
+        return 0
+    whole = folder.parents[1]
+    try:
+        freed = snapshot.older_size(folder)
+        shared = _shared(whole)
+        gone: set[Path] = set()
+        for other in snapshot.older(folder):
+            gone |= {path.resolve() for path in other.rglob("*") if path.is_symlink()}
+            shutil.rmtree(other)
+            (whole / "trees" / f"{other.name}.json").unlink(missing_ok=True)
+            for ref in (path for path in whole.glob("refs/**/*") if path.is_file()):
+                if ref.read_text(encoding="utf-8").strip() == other.name:
+                    ref.unlink()
+        gone -= {path.resolve() for path in whole.glob("snapshots/*/**/*") if path.is_symlink()}
+        # What has a list but is not linked yet may be on its way, and need some of it.
+        listed = (snapshot.read_listing(whole, tree.stem) for tree in whole.glob("trees/*.json"))
+        wanted = {file.etag for listing in listed if listing is not None for file in listing.files}
+        for blob in whole.glob("blobs/*"):
+            if blob.resolve() in gone and blob.name not in wanted:
+                blob.unlink()
+        _sweep(whole.parent, shared)
+        return freed
+    except OSError as error:
+        raise failures.on_disk(error, str(whole.parent)) from error
+
+
 def removal(model: StoredModel) -> Removal:
     """What `remove` would free, and what it would leave to other models. Raises EngineError as that does."""
     whole = _whole(model)

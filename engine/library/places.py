@@ -166,6 +166,7 @@ def _in_cache(cache: Path) -> list[StoredModel]:
                 commit=best.commit,
                 percent=100 if best.complete else min(standing.percent, 99),
                 missing=() if best.complete else (*standing.missing, *standing.wrong),
+                older=snapshot.older_size(best.folder) if best.complete else 0,
             )
         )
     return found

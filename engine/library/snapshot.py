@@ -291,6 +291,21 @@ def is_head(kind: str) -> bool:
     return kind.endswith("_mtp")
 
 
+def older(snapshot: Path) -> list[Path]:
+    """The whole commits besides this one in a repo's folder: what was used before it was updated. One that is not
+    complete may just be on its way."""
+    return [path for path in sorted(snapshot.parent.iterdir()) if path != snapshot and standing(path).complete]
+
+
+def older_size(snapshot: Path) -> int:
+    """Bytes that only the other whole commits of a repo have."""
+    mine = contents(snapshot)
+    theirs: dict[tuple[int, int], int] = {}
+    for other in older(snapshot):
+        theirs |= contents(other)
+    return sum(size for key, size in theirs.items() if key not in mine)
+
+
 def size_of(folder: Path) -> int:
     """Bytes of all files beneath a folder, links followed, each content counted once."""
     return sum(contents(folder).values())

@@ -32,6 +32,8 @@ class StoredModel:
     missing: tuple[str, ...] = ()
     place: str = ""
     """The folder of the user's in which it was found, "" for the other places."""
+    older: int = 0
+    """Bytes of its `size` that only versions before this one have."""
 
 
 @dataclass(frozen=True)

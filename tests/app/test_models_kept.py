@@ -315,6 +315,16 @@ def test_an_update_is_offered_when_asked_for_and_the_working_copy_stays_until_it
     qtbot.waitUntil(lambda: path in window.here.rows)
     assert len(window.here.rows) == 3
     assert "All are the newest versions" in window.here.foot.accessibleName()
+    new = window.here.rows[path]
+    assert "of an older version" in new.quiet.accessibleName()
+    before = new.model.size
+    new.ask_removal_of_older()
+    answer("Remove")
+    qtbot.waitUntil(lambda: not new.model.older)
+    assert not Path(row.path).exists()
+    assert new.model.size < before
+    choose(new, "Check Its Files")
+    qtbot.waitUntil(lambda: "as the hub has them" in new.note.words.accessibleName())
 
 
 # ---------------------------------------------------------------- by the keyboard

@@ -14,9 +14,10 @@ from engine.errors import EngineError, ModelError
 from engine.library import snapshot
 from engine.library.connection import Connection
 from engine.library.downloads import Downloads
-from engine.library.keeping import newer, removal, remove, verify
+from engine.library.keeping import newer, removal, remove, remove_older, verify
 from engine.library.local import resolve
 from engine.library.places import Places, disk_use
+from engine.library.remote import listing
 from engine.types import Removal, StoredModel
 from tests.checkpoints import build, drop_shard, drop_tokenizer, truncate
 from tests.hub import Answer, Hub
@@ -358,3 +359,46 @@ def test_weights_that_another_program_still_brings_make_no_model_of_what_is_ther
     (folder / "blobs" / f"{'a' * 64}.incomplete").write_bytes(b"some")
     (model,) = listed(places)
     assert (model.state, model.missing) == ("partial", ("model.safetensors",))
+
+
+def update(hub: Hub, cache: Path, made: Path, version: Path, last: bytes) -> Path:
+    """A version of the model whose second shard ends in other bytes, downloaded."""
+    shutil.copytree(made, version)
+    shard = version / "model-00002-of-00003.safetensors"
+    shard.write_bytes(shard.read_bytes()[: -len(last)] + last)
+    hub.add(REPO, version)
+    return pull(hub, cache)
+
+
+def test_the_version_before_an_update_is_counted_and_can_be_removed_alone(
+    hub: Hub, cache: Path, places: Places, made: Path, tmp_path: Path
+) -> None:
+    first = pull(hub, cache)
+    (model,) = listed(places)
+    assert model.older == 0
+    assert remove_older(model) == 0
+    second = update(hub, cache, made, tmp_path / "two", b"\x01\x02\x03\x04")
+    (model,) = listed(places)
+    assert model.older == (made / "model-00002-of-00003.safetensors").stat().st_size
+    before = size(snapshot.repo_folder(cache, REPO) / "blobs")
+    assert remove_older(model) == model.older
+    assert before - size(snapshot.repo_folder(cache, REPO) / "blobs") == model.older
+    assert not first.exists()
+    (model,) = listed(places)
+    assert (model.folder, model.older) == (str(second), 0)
+    assert verify(model).good
+
+
+def test_what_the_older_version_had_and_a_download_on_its_way_needs_stays(
+    hub: Hub, cache: Path, places: Places, made: Path, tmp_path: Path
+) -> None:
+    first = pull(hub, cache)
+    shard = (first / "model-00002-of-00003.safetensors").resolve()
+    update(hub, cache, made, tmp_path / "two", b"\x01\x02\x03\x04")
+    hub.add(REPO, {**{path.name: path.read_bytes() for path in made.iterdir()}, "README.md": b"as it was"})
+    with Connection(hub.endpoint, hub_token="") as connection:
+        snapshot.write_listing(snapshot.repo_folder(cache, REPO), listing(connection, REPO))
+    (model,) = listed(places)
+    remove_older(model)
+    assert not first.exists()
+    assert shard.is_file()
