@@ -90,10 +90,11 @@ class PageText(_Editor):
         return mark
 
     def paintEvent(self, event: QPaintEvent) -> None:
-        painter, now = QPainter(self.viewport()), theme.current()
-        for spans, colour in ((self._tinted, "aid"), (self._marked, "aid"), (self._current_mark, "warn")):
-            paint_ground(self, painter, spans, now.colour(colour), event.rect())
-        painter.end()
+        if self._tinted or self._marked or self._current_mark:
+            painter, now = QPainter(self.viewport()), theme.current()
+            for spans, colour in ((self._tinted, "aid"), (self._marked, "aid"), (self._current_mark, "warn")):
+                paint_ground(self, painter, spans, now.colour(colour), event.rect())
+            painter.end()
         super().paintEvent(event)
 
     def take_colours(self) -> None:

@@ -13,7 +13,8 @@ _FENCE = re.compile(r"[ >]*(`{3,}|~{3,})[ ]*([^\s`]*)[^`\n]*\n")
 _MAY_BEGIN_FENCE = re.compile(r"[ >]*(`|~|$)[^\n]*$")
 _MARKER = re.compile(r"[ \t>]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+(?:\[[ xX]\][ \t]+)?|#{1,6}[ \t]+)?")
 _MAY_BEGIN_MARKER = re.compile(r"[ \t>]*(?:[-*+]|\d{1,9}[.)]?|#{1,6})?[ \t]*(?:\[[ xX]?\]?[ \t]*)?$")
-_END = re.compile(r"[.!?…][\"'”’)\]*_`]*(?=\s)|[。！？]|\n")
+_BEHIND_END = "\"'”’)]*_`"
+_END = re.compile(rf"[.!?…][{re.escape(_BEHIND_END)}]*(?=\s)|[。！？]|\n")
 _LINK = re.compile(r"!?\[([^\]\n]*)\]\([^)\n]*\)")
 _SIGNS = re.compile(r"\*+|`+|~~")
 
@@ -26,6 +27,7 @@ class Sentences:
         self._rest = ""
         self._fence = ""
         self._at_start = True  # of a line, where a mark may stand
+        self._looked = 0  # so far no end was found, whatever comes
 
     def feed(self, text: str) -> list[str]:
         """The sentences that have ended with this piece."""
@@ -53,9 +55,11 @@ class Sentences:
             marker = _MARKER.match(self._rest)
             self._rest = self._rest[marker.end() if marker else 0 :]
             self._at_start = False
-        end = _END.search(self._rest)
+        end = _END.search(self._rest, self._looked)
         if end is None:
+            self._looked = max(len(self._rest.rstrip(_BEHIND_END)) - 1, 0)
             return None
+        self._looked = 0
         sentence, self._rest = self._rest[: end.end()], self._rest[end.end() :]
         self._at_start = sentence.endswith("\n")
         return _plain(sentence)

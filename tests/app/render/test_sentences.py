@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from time import thread_time
 
 import pytest
 from hypothesis import given, settings
@@ -69,6 +70,7 @@ def test_however_it_is_cut_the_sentences_are_the_same(cuts: list[int]) -> None:
 
 def test_letter_by_letter_as_well() -> None:
     assert said(list(REPLY)) == SAID
+    assert said(list('He said "It is (no.)**" And left.')) == ['He said "It is (no.)"', "And left."]
 
 
 def test_a_sentence_is_said_as_soon_as_it_has_ended_and_not_before() -> None:
@@ -82,6 +84,14 @@ def test_a_sentence_is_said_as_soon_as_it_has_ended_and_not_before() -> None:
 @pytest.mark.parametrize("text", ["", "\n\n", "---\n", "```\nx\n```", "| |\n"])
 def test_where_nothing_is_said_nothing_is_announced(text: str) -> None:
     assert said([text]) in ([], ["Code"])
+
+
+def test_words_without_an_end_are_looked_at_once() -> None:
+    sentences, began = Sentences(), thread_time()
+    for _ in range(20_000):
+        assert sentences.feed("and so on, and then ") == []
+    assert sentences.feed("it ended. ")[0].endswith("and then it ended.")
+    assert thread_time() - began < 2.0
 
 
 @given(st.text(max_size=200))
