@@ -17,7 +17,7 @@ from app.views.transcript import Transcript
 from app.words import mark, tr
 from engine.parts import ReplyReader
 
-AT_ONCE, SLICE_MS = 12, 6  # turns of an old chat that are built at once, and how long a slice of the others may take
+AT_ONCE, SLICE_MS = 12, 3  # turns of an old chat that are built at once, and how long a slice of the others may take
 TRIM_MS = 1500  # after the reader has scrolled
 
 
