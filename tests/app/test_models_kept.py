@@ -261,6 +261,23 @@ def test_a_filter_leaves_the_models_with_its_words(opened: Opened, qtbot: QtBot,
 # ---------------------------------------------------------------- heads
 
 
+def test_a_head_that_is_missing_is_one_click_away(opened: Opened, served: Hub, qtbot: QtBot, tmp_path: Path) -> None:
+    served.add("mlx-community/Qwen3.8-27B-4bit", write_folder(tmp_path / "target"))
+    write_safetensors(tmp_path / "head" / "model.safetensors", stored(DENSE, ""))
+    (tmp_path / "head" / "config.json").write_text('{"model_type": "qwen3_5_mtp"}')
+    served.add("mlx-community/Qwen3.8-27B-MTP-4bit", tmp_path / "head")
+    window = opened()
+    window._library.download("mlx-community/Qwen3.8-27B-4bit")
+    qtbot.waitUntil(lambda: len(window.here.rows) == 3)
+    row = next(row for path, row in window.here.rows.items() if "Qwen3.8" in path)
+    qtbot.waitUntil(lambda: row.mtp.text() == "Head missing")
+    assert row.action.text() == "Get head, 240 MB"
+    assert "Load" in [each.words for each in row.choices() if each is not None]
+    row.action.click()
+    qtbot.waitUntil(lambda: row.mtp.text().startswith("MTP with sidecar"))
+    assert row.action.text() == "Load"
+
+
 def test_a_head_that_lies_elsewhere_is_attached_judged_used_and_detached(
     opened: Opened, qtbot: QtBot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

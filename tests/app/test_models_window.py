@@ -13,11 +13,14 @@ from pytestqt.qtbot import QtBot
 
 from app import main
 from app.settings import Settings
+from app.views.controls import Label
 from app.views.first_run import FirstModels
-from app.views.model_row import ModelRow
+from app.views.model_row import MEANINGS, ModelRow
 from app.views.models import ModelsWindow
+from engine.judge import CONTEXT
 from engine.librarian import Librarian
 from engine.library.places import Places
+from engine.memory import ROOMY, TIGHT
 from engine.types import StoredModel
 from tests.app.house import House
 from tests.app.models_house import answer, download, go_silent, house_of, judged, question, type_and_find
@@ -427,3 +430,36 @@ def test_who_has_a_model_is_not_told_to_get_one(opened: Callable[[], ModelsWindo
     first = house_of(opened).window.findChild(FirstModels)
     assert first is not None
     assert not first.isVisibleTo(house_of(opened).window)
+
+
+# ---------------------------------------------------------------- what the words mean
+
+
+def test_every_size_rate_and_fit_says_in_its_hover_what_it_means(
+    opened: Callable[[], ModelsWindow], served: Hub, qtbot: QtBot, tmp_path: Path
+) -> None:
+    served.add("somebody/tiny", write_folder(tmp_path / "tiny"))
+    window = opened()
+    row = window.here.rows[str(tmp_path / "Tiny-4bit")]
+    judged(qtbot, row)
+    qtbot.waitUntil(lambda: window._library.facts is not None)
+    strip = window.here.strip
+    download(qtbot, window, "somebody/tiny", lambda: go_silent(served))
+    qtbot.waitUntil(lambda: bool(window.downloads.rows))
+    (shown,) = window.downloads.rows.values()
+    row.toggle()
+    assert row.details is not None
+    figures = [label for label in row.details.findChildren(Label) if label.text().endswith(("MB", "GB"))]
+    assert len(figures) >= 4
+    for explained in (row.size_label, row.fit, row.mtp, shown.numbers, strip.memory, strip.disk, strip.ahead, *figures):
+        assert len(explained.toolTip()) > 30
+    assert "Needs" in row.fit.toolTip()
+    assert not row.fit.testAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents), "else the hover is never seen"
+
+
+def test_what_a_fit_means_is_what_is_counted() -> None:
+    said = MEANINGS["fit"]
+    assert f"{CONTEXT:,} tokens" in said
+    assert ROOMY == 0.5
+    assert "in half of it" in said
+    assert f"in {100 * TIGHT:.0f} %" in said
