@@ -17,7 +17,7 @@ from app.views.instruments import Bar
 from app.views.model_row import FITS, Badge
 from app.views.read_ahead_sample import ReadAheadSample
 from app.words import tr
-from engine.types import Suggestion
+from engine.types import LibraryFacts, Suggestion
 
 
 class SuggestedModel(QWidget):
@@ -134,14 +134,16 @@ class FirstModels(QWidget):
     def refresh(self) -> None:
         """Appear where there is something to suggest, and stay while what was suggested comes."""
         facts, settings = self._library.facts, self._session.settings
+        if facts is not None and not self.rows:
+            self._fill(facts)
         others = [*settings.recent_models, *(model for model in self._library.here or () if model.origin != "box")]
         in_use = self._session.model.path != GUIDE or self._looked_around
-        seen = facts is not None and bool(facts.suggestions) and not in_use and (not others or self._coming)
+        seen = bool(self.rows) and not in_use and (not others or self._coming)
         if seen == self.isHidden():
             self.setVisible(seen)
             self.appeared.emit(seen)
-        if facts is None or self.rows:
-            return
+
+    def _fill(self, facts: LibraryFacts) -> None:
         self.chip.setText(tr("{chip}, {memory}.", chip=facts.device.name, memory=as_sold(facts.device.memory)))
         self.pays.show_text(tr("Reading ahead should pay on this chip.") if facts.pays else "")
         for index, suggestion in enumerate(facts.suggestions):

@@ -229,7 +229,7 @@ def take_first_run(appearance: theme.Appearance, folder: Path) -> None:
 
     def take(name: str) -> None:
         loop = QEventLoop()
-        QTimer.singleShot(300, loop.quit)
+        QTimer.singleShot(600, loop.quit)
         loop.exec()
         window.grab().save(str(folder / f"{name}-{appearance}.png"))
 
