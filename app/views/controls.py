@@ -221,8 +221,8 @@ class Segments(QFrame):
 
 
 class Scrolled(QScrollArea):
-    """What may be higher than its pane: it scrolls up and down. Where the bar is shown it takes its room from the
-    content's own margin at the right, so that nothing moves."""
+    """What may be higher than its pane, and is never wider: it scrolls up and down. Where the bar is shown it takes its
+    room from the content's own margin at the right, so that nothing moves."""
 
     def __init__(self, content: QWidget, name: str) -> None:
         """`content` has a layout with its margins; `name` is what a screen reader calls the pane."""
@@ -236,6 +236,11 @@ class Scrolled(QScrollArea):
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self.setAccessibleName(name)
         self.verticalScrollBar().rangeChanged.connect(self._make_room)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """One text that is too long must not push all of the pane beyond its edge."""
+        self.widget().setMaximumWidth(event.size().width())
+        super().resizeEvent(event)
 
     def _make_room(self, _: int, most: int) -> None:
         taken = self.verticalScrollBar().sizeHint().width() if most > 0 else 0

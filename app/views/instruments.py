@@ -7,7 +7,7 @@ from PySide6.QtGui import QPainter, QPaintEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QVBoxLayout, QWidget
 
 from app import theme
-from app.views.controls import Button, Label, Paragraph, explain, restyle, row
+from app.views.controls import Button, Elided, Label, Paragraph, explain, restyle, row
 from app.views.plot import Plot
 from app.views.verdict import BY_CHOICE, FigureWords, meaning
 from app.words import tr
@@ -71,7 +71,7 @@ class Figure(QWidget):
         self.heading = Label(role="small", tone="text2")
         self.number = Digits(role="figure")
         self.unit = Label(role="unit", tone="text2")
-        self.definition = Label(role="small", tone="text2")
+        self.definition = Elided(role="small", tone="text2")
         digits = QHBoxLayout()
         digits.setContentsMargins(0, 0, 0, 0)
         digits.setSpacing(6)
@@ -96,7 +96,7 @@ class Figure(QWidget):
         self.unit.setFont(theme.current().font("times" if times else "unit"))
         self.unit.setFixedHeight(48 if times or not words.number else 31)
         self._digits.setSpacing(1 if times else 6)
-        self.definition.setText(words.definition)
+        self.definition.show_text(words.definition)
         for widget in (self, self.heading, self.number, self.unit, self.definition):
             explain(widget, words.tooltip)
         self.setAccessibleName(f"{words.heading}: {words.number} {words.unit}. {words.definition}")

@@ -140,6 +140,7 @@ class NumberRow(QWidget):
         label = Label(tr(quantity.label), tone="text2")
         explain(label, tr(quantity.tooltip))
         label.setBuddy(self.field)
+        label.setMinimumWidth(1)  # a long one may be cut, but must not make the pane wider
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(4)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from PySide6.QtWidgets import QApplication, QVBoxLayout, QWidget
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QApplication, QLabel, QVBoxLayout, QWidget
 from pytestqt.qtbot import QtBot
 
 from app.views.controls import Scrolled, Segments
@@ -30,6 +31,24 @@ def test_a_pane_that_begins_to_scroll_moves_nothing(qtbot: QtBot) -> None:
     qtbot.waitUntil(lambda: not pane.verticalScrollBar().isVisible())
     QApplication.processEvents()
     assert part.width() == 280
+
+
+def test_a_text_that_is_too_long_does_not_push_the_others_beyond_the_edge_of_the_pane(qtbot: QtBot) -> None:
+    content, long, beside = QWidget(), QLabel("word " * 80), QWidget()
+    beside.setFixedSize(40, 20)
+    column = QVBoxLayout(content)
+    column.addWidget(long)
+    column.addWidget(beside, 0, Qt.AlignmentFlag.AlignRight)
+    pane = Scrolled(content, "Pane")
+    qtbot.addWidget(pane)
+    pane.resize(320, 300)
+    pane.show()
+    QApplication.processEvents()
+    for width in (320, 400, 240):
+        pane.resize(width, 300)
+        QApplication.processEvents()
+        assert content.width() == pane.viewport().width() == width
+        assert content.rect().contains(beside.geometry())
 
 
 def test_segments_are_of_one_width_whatever_they_say(qtbot: QtBot) -> None:

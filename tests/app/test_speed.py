@@ -10,6 +10,7 @@ import pyqtgraph  # noqa: F401
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication
+from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from app import theme
@@ -18,6 +19,7 @@ from app.session import Session
 from app.settings import Settings
 from app.views.instruments import Digits
 from app.views.speed import NUMBERS_EVERY, SpeedPanel
+from app.views.verdict import FigureWords
 from engine.types import Checked, CheckProgress, Device, HeadInfo, Measured, MtpWish, PositionCount, Refusal
 from tests.app.scripted_worker import HEAD, ScriptedWorker, evidence, model_info
 
@@ -228,6 +230,19 @@ def test_dk02_plots_follow_the_theme(bench: Bench) -> None:
     plot.set_reference(plot.top / 2, "plain 20.0")
     theme.choose("light")
     assert plot._reference_text.fill.color() == theme.current().colour("panel")
+
+
+def test_a_definition_that_is_too_long_leaves_the_numbers_in_sight(bench: Bench) -> None:
+    bench.load()
+    bench.exchange("mtp")
+    panel = bench.panel
+    panel.figure.show_figure(FigureWords("Speed", "61.0", "tok/s", "With MTP, and a few words more " * 4, "Why"))
+    QApplication.processEvents()
+    for shown in (panel.speed_plot.value, panel.acceptance_plot.value):
+        right = shown.mapTo(panel, shown.rect().topRight()).x()
+        assert right < panel.width() - 10, "all of it is seen"
+    assert panel.figure.definition.text().endswith("…")
+    assert panel.figure.definition.accessibleName().startswith("With MTP, and")
 
 
 def test_w06_a_plot_takes_points_from_the_windows_thread_alone(bench: Bench) -> None:
