@@ -21,7 +21,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -127,14 +127,11 @@ def main() -> int:
         store = ("xcrun", "notarytool", "store-credentials", signed.profile)
         run(*store, "--apple-id", signed.account, "--team-id", signed.team, "--password", signed.password)
     package = (briefcase, "package", "macOS", "app", "--no-input", "--packaging-format", "dmg", "-C", minimum)
-    run(*package, *signed.arguments, PATH=path)
+    version = plistlib.loads((APP / "Contents" / "Info.plist").read_bytes())["CFBundleShortVersionString"]
+    image = packed(lambda: run(*package, *signed.arguments, PATH=path), version, flavour)
     run("codesign", "--verify", "--deep", "--strict", "--verbose=1", APP)
     if signed.identity:
         try_moved()  # once more: only now the system holds it to its entitlements
-
-    version = plistlib.loads((APP / "Contents" / "Info.plist").read_bytes())["CFBundleShortVersionString"]
-    image = ROOT / "dist" / image_name(version, flavour)
-    (ROOT / "dist" / image_name(version, "")).rename(image)
     return report(cooking, image)
 
 
@@ -153,6 +150,22 @@ def complete(cooking: bundle.Recipe) -> None:
         raise SystemExit("Python's own library is not where Briefcase used to put it.")
     for folder in (RESOURCES / "app", RESOURCES / "app_packages", *library):
         bundle.compile_folder(TOOLS / "bin" / "python", folder)
+
+
+def packed(pack: Callable[[], None], version: str, flavour: str) -> Path:
+    """The image that Briefcase makes in `pack`. It calls each the same and removes what was called so before, so the
+    usual image waits under another name while the other one is made. Of a notarisation that was broken off nothing may
+    be left: Briefcase would go on with that one, and not pack what is built now."""
+    made, image = (ROOT / "dist" / image_name(version, each) for each in ("", flavour))
+    made.with_name(f"{made.name}.notarization-request").unlink(missing_ok=True)
+    waiting = made.rename(made.with_suffix(".waiting")) if image != made and made.exists() else None
+    try:
+        pack()
+        made.rename(image)
+    finally:
+        if waiting is not None:
+            waiting.rename(made)
+    return image
 
 
 def try_moved() -> None:

@@ -3,6 +3,7 @@
 import platform
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import bundle
@@ -78,6 +79,55 @@ def test_a_plist_that_lost_what_was_declared_is_not_shipped() -> None:
 def test_both_images_can_lie_in_one_folder() -> None:
     assert make_app.image_name("0.1.0", "") == "Foreword-0.1.0.dmg"
     assert make_app.image_name("0.1.0", "26") == "Foreword-0.1.0-macos26.dmg"
+
+
+@pytest.fixture
+def dist(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(make_app, "ROOT", tmp_path)
+    (tmp_path / "dist").mkdir()
+    return tmp_path / "dist"
+
+
+def packing(dist: Path, words: str) -> Callable[[], None]:
+    """What Briefcase does: every image has the same name, and one of that name is removed first."""
+
+    def pack() -> None:
+        (dist / "Foreword-0.1.0.dmg").unlink(missing_ok=True)
+        (dist / "Foreword-0.1.0.dmg").write_text(words)
+
+    return pack
+
+
+def contents(dist: Path) -> dict[str, str]:
+    return {path.name: path.read_text() for path in dist.iterdir()}
+
+
+def test_the_image_for_26_leaves_the_usual_one_where_it_is(dist: Path) -> None:
+    assert make_app.packed(packing(dist, "usual"), "0.1.0", "") == dist / "Foreword-0.1.0.dmg"
+    assert make_app.packed(packing(dist, "26"), "0.1.0", "26") == dist / "Foreword-0.1.0-macos26.dmg"
+    both = {"Foreword-0.1.0.dmg": "usual", "Foreword-0.1.0-macos26.dmg": "26"}
+    assert contents(dist) == both
+    make_app.packed(packing(dist, "newer"), "0.1.0", "")
+    assert contents(dist) == both | {"Foreword-0.1.0.dmg": "newer"}
+
+
+def test_an_image_that_could_not_be_made_leaves_the_usual_one_where_it_is(dist: Path) -> None:
+    make_app.packed(packing(dist, "usual"), "0.1.0", "")
+    half = packing(dist, "half")
+
+    def refused() -> None:
+        half()
+        raise SystemExit("briefcase failed")
+
+    with pytest.raises(SystemExit, match="briefcase failed"):
+        make_app.packed(refused, "0.1.0", "26")
+    assert contents(dist) == {"Foreword-0.1.0.dmg": "usual"}
+
+
+def test_a_notarisation_that_was_broken_off_is_not_gone_on_with(dist: Path) -> None:
+    (dist / "Foreword-0.1.0.dmg.notarization-request").write_text("identity = 'AB12'")
+    make_app.packed(packing(dist, "usual"), "0.1.0", "")
+    assert contents(dist) == {"Foreword-0.1.0.dmg": "usual"}
 
 
 def test_the_parts_of_the_app_are_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
