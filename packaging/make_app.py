@@ -75,6 +75,15 @@ def signing(environment: Mapping[str, str]) -> Signing:
     return Signing(identity, account, password)
 
 
+def updates(environment: Mapping[str, str]) -> str:
+    """The address that is asked for a newer version, by the environment; empty where none is. Raises SystemExit for one
+    that the app would not ask."""
+    address = environment.get("FOREWORD_UPDATES", "").strip()
+    if address and not re.fullmatch(r"https://[^/\s]+\S*", address):
+        raise SystemExit("FOREWORD_UPDATES is an address that begins with https://, or not set.")
+    return address
+
+
 def completed(plist: dict[str, Any], minimum: str) -> dict[str, Any]:
     """The Info.plist with what Briefcase's template does not take over: which macOS it needs, so that an older one says
     it in the user's language, and the version by which the system tells copies apart. Raises SystemExit where
@@ -107,7 +116,8 @@ def run(*command: str | Path, where: Path = ROOT, **environment: str) -> None:
 def main() -> int:
     if platform.system() != "Darwin" or platform.machine() != "arm64":
         raise SystemExit("The .app can only be built on a Mac with Apple silicon. Start the window with make run.")
-    flavour, signed = os.environ.get("FOREWORD_MACOS", ""), signing(os.environ)
+    flavour, signed, address = os.environ.get("FOREWORD_MACOS", ""), signing(os.environ), updates(os.environ)
+    os.environ.pop("FOREWORD_APPLE_PASSWORD", None)  # of all that runs here, one command is given it
     cooking = bundle.recipe(flavour)
     uv = Path(shutil.which(os.environ.get("UV", "uv")) or "uv").resolve()
     path = f"{uv.parent}:{os.environ['PATH']}"  # Briefcase looks for uv there
@@ -120,7 +130,7 @@ def main() -> int:
     minimum = f'min_os_version="{cooking.minimum}"'
     shutil.rmtree(ROOT / "build" / "foreword", ignore_errors=True)
     run(briefcase, "create", "macOS", "app", "--no-input", "-C", minimum, PATH=path)
-    complete(cooking)
+    complete(cooking, address)
     run(briefcase, "build", "macOS", "app", "--no-input", "--no-update", "-C", minimum, PATH=path)
     try_moved()
     if signed.account:
@@ -135,15 +145,16 @@ def main() -> int:
     return report(cooking, image)
 
 
-def complete(cooking: bundle.Recipe) -> None:
-    """Bring what Briefcase has put together to what is shipped, and look whether it would run."""
+def complete(cooking: bundle.Recipe, address: str) -> None:
+    """Bring what Briefcase has put together to what is shipped, and look whether it would run. `address` is the one
+    for newer versions."""
     info = APP / "Contents" / "Info.plist"
     info.write_bytes(plistlib.dumps(completed(plistlib.loads(info.read_bytes()), cooking.minimum)))
     if found := bundle.findings(RESOURCES / "app_packages", cooking.minimum, cooking.largest - bundle.BESIDE):
         raise SystemExit("\n".join(["The .app would not run everywhere:", *(f"- {line}" for line in found)]))
     licences = RESOURCES / "app" / "resources" / "licences.json"
     run(sys.executable, "packaging/licences.py", RESOURCES / "app_packages", licences)
-    if address := os.environ.get("FOREWORD_UPDATES", "").strip():  # without one the app never asks for a newer version
+    if address:  # without one the app never asks for a newer version
         (RESOURCES / "app" / "resources" / "update_address.txt").write_text(address + "\n", encoding="utf-8")
     library = [path.parent for path in APP.glob(f"Contents/Frameworks/**/python{bundle.PYTHON}/os.py")]
     if not library:

@@ -56,6 +56,21 @@ def test_a_failed_command_does_not_tell_what_it_was_given() -> None:
     assert "exit code 3" in str(ended.value)
 
 
+# ------------------------------------------------------------ newer versions
+
+
+def test_the_address_for_newer_versions_is_what_the_app_itself_would_ask() -> None:
+    assert make_app.updates({}) == make_app.updates({"FOREWORD_UPDATES": " "}) == ""
+    address = "https://example.com/foreword.json"
+    assert make_app.updates({"FOREWORD_UPDATES": f"{address}\n"}) == address
+
+
+@pytest.mark.parametrize("address", ["http://example.com/foreword.json", "example.com", "https://", "https:// a"])
+def test_another_address_is_refused_before_anything_is_built(address: str) -> None:
+    with pytest.raises(SystemExit, match="begins with https"):
+        make_app.updates({"FOREWORD_UPDATES": address})
+
+
 # ------------------------------------------------------------ what is made
 
 
