@@ -43,10 +43,10 @@ def test_what_a_workflow_makes_can_be_made(file: Path) -> None:
     assert asked <= targets
 
 
-def test_the_app_is_built_on_both_systems_and_tests_itself_from_its_image() -> None:
+def test_the_app_is_built_for_both_systems_and_tests_itself_from_its_image() -> None:
     build = jobs(ROOT / ".github" / "workflows" / "app.yml")["build"]
     pairs = [(each["runner"], each["macos"]) for each in build["strategy"]["matrix"]["include"]]
-    assert pairs == [("macos-14", ""), ("macos-26", "26")]
+    assert pairs == [("macos-15", ""), ("macos-26", "26")]
     assert "make app" in runs(build)
     assert 'Foreword.app/Contents/MacOS/Foreword" --selftest' in runs(build)
 
