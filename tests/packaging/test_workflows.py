@@ -1,6 +1,9 @@
 """What is built and tested elsewhere: by fixed versions of what others wrote, with no more rights than it takes."""
 
+import os
 import re
+import subprocess
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -59,3 +62,21 @@ def test_a_secret_reaches_only_the_step_that_needs_it() -> None:
     for file in FILES:
         for job in jobs(file).values():
             assert "secrets." not in str({key: value for key, value in job.items() if key != "steps"})
+
+
+def test_what_starts_the_window_on_linux_runs_where_qt_finds_its_libraries() -> None:
+    """On a runner's own Ubuntu some of them are missing, and only root on Debian installs them."""
+    for file in FILES:
+        for job in jobs(file).values():
+            if "make check-bundle" in runs(job) or ".ci/run" in runs(job):
+                assert job["container"].startswith("debian:")
+                assert "apt-get install" in job["steps"][0]["run"]
+
+
+def test_a_tag_of_another_version_is_refused_before_anything_is_built() -> None:
+    said = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    steps = jobs(ROOT / ".github" / "workflows" / "app.yml")["build"]["steps"]
+    (step,) = (step for step in steps if "GITHUB_REF_NAME" in step.get("run", ""))
+    for tag, code in {f"v{said}": 0, f"v{said}1": 1, "v9.9.9": 1}.items():
+        environment = os.environ | {"GITHUB_REF_NAME": tag}
+        assert subprocess.run(["bash", "-ec", step["run"]], cwd=ROOT, env=environment, check=False).returncode == code
