@@ -113,15 +113,16 @@ def _schema(fields: Fields) -> str | None:
         return None
     kind = form.one_of("type", ("text", "json_object", "json_schema"))
     if kind is None:
-        raise bad("response_format.type is missing.", "response_format.type", code="missing_parameter")
+        raise form.lacks("type")
     named = form.inner("json_schema") if kind == "json_schema" else None
     form.done()
     if kind != "json_schema":
         return None if kind == "text" else json.dumps({"type": "object"})
-    schema = None if named is None else named.inner("schema")
-    if named is None or schema is None:
-        place = "response_format.json_schema" + ("" if named is None else ".schema")
-        raise bad(f"{place} is missing.", place, code="missing_parameter")
+    if named is None:
+        raise form.lacks("json_schema")
+    schema = named.inner("schema")
+    if schema is None:
+        raise named.lacks("schema")
     named.ignore("name", "description", "strict")
     named.done()
     written = json.dumps(schema.everything())
@@ -138,7 +139,7 @@ def _prompts(fields: Fields) -> list[str | tuple[int, ...]]:
     """A text, a list of texts, token ids, or a list of lists of those."""
     given = fields.take("prompt")
     if given is None:
-        raise bad("prompt is missing.", "prompt", code="missing_parameter")
+        raise fields.lacks("prompt")
     listed: list[object] = given if isinstance(given, list) and given and not _are_ids(given) else [given]
     prompts: list[str | tuple[int, ...]] = []
     for prompt in listed:
@@ -158,7 +159,7 @@ def _are_ids(given: list[object]) -> bool:
 def _model(fields: Fields) -> str:
     model = fields.text("model")
     if model is None:
-        raise bad("model is missing: name the one to be used.", "model", code="missing_parameter")
+        raise fields.lacks("model", ": name the one to be used")
     return model
 
 
@@ -249,7 +250,7 @@ def _stop(fields: Fields) -> tuple[str, ...]:
 def _message(fields: Fields) -> Message:
     role = fields.one_of("role", tuple(ROLES))
     if role is None:
-        raise bad(f"{fields.name('role')} is missing.", fields.name("role"), code="missing_parameter")
+        raise fields.lacks("role")
     calls = past_calls(fields) if role == "assistant" else ()
     answers = fields.text("tool_call_id", LONGEST_NAME) if role == "tool" else None
     content = "" if calls and fields.missing("content") else _content(fields)

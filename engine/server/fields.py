@@ -7,7 +7,7 @@ import math
 from collections.abc import Collection
 from typing import Any, NoReturn
 
-from engine.server.errors import bad
+from engine.server.errors import ApiError, bad
 
 DEEPEST = 64
 """How deep lists and objects may lie in each other."""
@@ -166,10 +166,14 @@ class Fields:
         for field in self._rest:
             raise bad(f"Unknown field: {self.name(field)[:200]}.", self.name(field)[:200], code="unknown_parameter")
 
-    def _type(self, field: str, kind: str) -> Exception:
+    def lacks(self, field: str, how: str = "") -> ApiError:
+        """The refusal of an object without a field that it has to have; `how` goes on with the sentence."""
+        return bad(f"{self.name(field)} is missing{how}.", self.name(field), code="missing_parameter")
+
+    def _type(self, field: str, kind: str) -> ApiError:
         return bad(f"{self.name(field)} has to be {kind}.", self.name(field), code="invalid_type")
 
-    def _range(self, field: str, low: float, high: float) -> Exception:
+    def _range(self, field: str, low: float, high: float) -> ApiError:
         if high == math.inf:
             return bad(f"{self.name(field)} has to be at least {low:g}.", self.name(field))
         return bad(f"{self.name(field)} has to be between {low:.17g} and {high:.17g}.", self.name(field))

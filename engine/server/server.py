@@ -39,7 +39,6 @@ class Server:
         """`worker` gives the worker in use, None where there is none; it is called on the server's thread."""
         self._worker = worker
         self._settings = settings or ServerSettings()
-        self._socket: socket.socket | None = None
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._server: uvicorn.Server | None = None
@@ -70,11 +69,11 @@ class Server:
         """Listen from now on. Raises EngineError where that is not possible: not_loopback, port_taken."""
         if self.running:
             return
-        self._socket = _listening(self._settings.host, self._settings.port)
-        host, port = self._socket.getsockname()[:2]
+        listening = _listening(self._settings.host, self._settings.port)
+        host, port = listening.getsockname()[:2]
         self._address = f"http://[{host}]:{port}/v1" if ":" in host else f"http://{host}:{port}/v1"
         self._stop.clear()
-        self._thread = threading.Thread(target=self._run, args=(self._socket,), name="local API", daemon=True)
+        self._thread = threading.Thread(target=self._run, args=(listening,), name="local API", daemon=True)
         self._thread.start()
 
     def stop(self, timeout: float = GRACE_S + 2.0) -> bool:

@@ -33,11 +33,11 @@ def read_tools(fields: Fields) -> tuple[str, ...]:
 
 def _tool(fields: Fields) -> str:
     if fields.one_of("type", ("function",)) is None:
-        raise bad(f"{fields.name('type')} is missing.", fields.name("type"), code="missing_parameter")
+        raise fields.lacks("type")
     function = fields.inner("function")
     fields.done()
     if function is None:
-        raise bad(f"{fields.name('function')} is missing.", fields.name("function"), code="missing_parameter")
+        raise fields.lacks("function")
     name = _name(function)
     written: dict[str, Any] = {"name": name}
     if (description := function.text("description")) is not None:
@@ -54,7 +54,7 @@ def _tool(fields: Fields) -> str:
 def _name(function: Fields) -> str:
     name = function.text("name", LONGEST_NAME)
     if not name:
-        raise bad(f"{function.name('name')} is missing.", function.name("name"), code="missing_parameter")
+        raise function.lacks("name")
     return name
 
 
@@ -70,7 +70,7 @@ def _past_call(fields: Fields) -> PastCall:
     function = fields.inner("function")
     fields.done()
     if function is None:
-        raise bad(f"{fields.name('function')} is missing.", fields.name("function"), code="missing_parameter")
+        raise fields.lacks("function")
     call = PastCall(_name(function), function.text("arguments") or "{}", id)
     function.done()
     return call
