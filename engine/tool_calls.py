@@ -1,8 +1,8 @@
 """Tool-call markup: how models write that they want to call a tool, and what it says.
 
-Foreword offers no tools, but models call them unasked, each family in its own markup. What is needed of it is here:
-the marks that open and close a call, whether what follows an opening mark can be a call at all, and its name and
-arguments. The forms are those of the models' own chat templates.
+Programs offer tools through the local API, and models call them unasked too, each family in its own markup. What is
+needed of it is here: the marks that open and close a call, whether what follows an opening mark can be a call at all,
+and its name and arguments. The forms are those of the models' own chat templates.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ _LONGEST_BEGINNING = 96
 class ToolCall:
     """A tool's name and its arguments.
 
-    Arguments in JSON have JSON's types. Those of the XML forms are the text that was written: only the tool's schema
-    could type them, and there is none.
+    Arguments in JSON have JSON's types. Those of the XML forms are the text that was written: the tool's schema types
+    them, for whoever has offered it.
     """
 
     name: str
