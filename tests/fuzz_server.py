@@ -16,9 +16,8 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from engine.server.server import Server
-from engine.server.settings import ServerSettings
 from tests.engine.server import published
-from tests.engine.server.conftest import loaded_worker, pieces
+from tests.engine.server.conftest import loaded_worker, pieces, serving
 from tests.receipts import faults
 
 REPLY_S = 0.3
@@ -145,14 +144,10 @@ def main() -> None:
     parser.add_argument("--bodies", type=int, default=1000)
     bodies = parser.parse_args().bodies
     worker = loaded_worker()
-    servers = [Server(lambda: worker, ServerSettings(port=0, reply_s=limit)) for limit in (REPLY_S, 600)]
-    for server in servers:
-        server.start()
     try:
-        seen = fuzz(*servers, bodies)
+        with serving(worker, reply_s=REPLY_S) as hasty, serving(worker, reply_s=600) as patient:
+            seen = fuzz(hasty, patient, bodies)
     finally:
-        for server in servers:
-            server.stop()
         worker.shutdown()
     print(", ".join(f"{count} × {status}" for status, count in sorted(seen.items())))
 

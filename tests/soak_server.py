@@ -15,7 +15,6 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
@@ -25,9 +24,8 @@ import openai
 import psutil
 
 from engine.server.server import Server
-from engine.server.settings import ServerSettings
 from engine.worker import Worker
-from tests.engine.server.conftest import PATIENCE_S, loaded_worker, until
+from tests.engine.server.conftest import PATIENCE_S, loaded_worker, serving, until
 
 QUESTIONS = (
     "What is MTP?",
@@ -151,21 +149,6 @@ class Soak:
             self.done[what] += 1
 
 
-@contextmanager
-def serving(rows: int) -> Iterator[tuple[Server, Worker]]:
-    worker = loaded_worker()
-    server = Server(lambda: worker, ServerSettings(port=0, rows=rows))
-    server.start()
-    try:
-        yield server, worker
-        assert server.stop()
-        assert not worker._listeners, "everyone was told of the end"
-        until(lambda: worker.status.running == 0)
-    finally:
-        server.stop()
-        worker.shutdown()
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--requests", type=int, default=500)
@@ -174,20 +157,26 @@ def main() -> None:
     args = parser.parse_args()
     random = Random(args.seed)
     process = psutil.Process()
-    with serving(rows=30) as (server, worker):
-        soak = Soak(server, worker)
-        soak.run(list(asks(random, 60)), args.callers)  # by now all that is kept once is there
-        held, arrays = process.memory_info().rss, mx.get_active_memory()
-        started = time.monotonic()
-        soak.run(list(asks(random, args.requests)), args.callers)
-        seconds = time.monotonic() - started
-        grown, grown_arrays = process.memory_info().rss - held, mx.get_active_memory() - arrays
-        print(
-            f"{sum(soak.done.values())} requests in {seconds:.0f} s: {dict(soak.done)}; at most {soak.most_together} "
-            f"replies in a round; the process grew by {grown / 2**20:.1f} MiB, arrays by {grown_arrays / 2**20:.2f} MiB"
-        )
-        assert grown < GROWTH
-        assert grown_arrays < ARRAYS
+    worker = loaded_worker()
+    try:
+        with serving(worker, rows=30) as server:
+            soak = Soak(server, worker)
+            soak.run(list(asks(random, 60)), args.callers)  # by now all that is kept once is there
+            held, arrays = process.memory_info().rss, mx.get_active_memory()
+            started = time.monotonic()
+            soak.run(list(asks(random, args.requests)), args.callers)
+            seconds = time.monotonic() - started
+            grown, grown_arrays = process.memory_info().rss - held, mx.get_active_memory() - arrays
+        assert not worker._listeners, "everyone was told of the end"
+        until(lambda: worker.status.running == 0)
+    finally:
+        worker.shutdown()
+    print(
+        f"{sum(soak.done.values())} requests in {seconds:.0f} s: {dict(soak.done)}; at most {soak.most_together} "
+        f"replies in a round; the process grew by {grown / 2**20:.1f} MiB, arrays by {grown_arrays / 2**20:.2f} MiB"
+    )
+    assert grown < GROWTH
+    assert grown_arrays < ARRAYS
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +64,17 @@ def pieces(response: httpx.Response) -> list[Any]:
     return [json.loads(line.removeprefix("data: ")) for line in data]
 
 
+@contextmanager
+def serving(worker: Worker, **settings: Any) -> Iterator[Server]:
+    """A server over this worker, on a port that is free."""
+    server = Server(lambda: worker, ServerSettings(**{"port": 0, **settings}))
+    server.start()
+    try:
+        yield server
+    finally:
+        assert server.stop()
+
+
 @pytest.fixture(scope="module")
 def worker() -> Iterator[Worker]:
     worker = loaded_worker()
@@ -73,17 +85,7 @@ def worker() -> Iterator[Worker]:
 @pytest.fixture(scope="module")
 def serve(worker: Worker) -> Serve:
     """Starts servers over the one worker, with settings of their own."""
-
-    @contextmanager
-    def serving(**settings: Any) -> Iterator[Server]:
-        server = Server(lambda: worker, ServerSettings(**{"port": 0, **settings}))
-        server.start()
-        try:
-            yield server
-        finally:
-            assert server.stop()
-
-    return serving
+    return partial(serving, worker)
 
 
 @pytest.fixture(scope="module")
