@@ -147,7 +147,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if crashed:
             window.tell_of_crash()
         if place := preflight.misplaced(sys.executable):
-            window.tell_of_place(place)
+            window.tell_of_place(*place)
         instance.raised.connect(window.come_forward)
         answer(qt.opened, window)
         # What has been imported stays; looking through it for garbage would hold up the window for 50 ms at a time.

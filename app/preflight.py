@@ -103,19 +103,18 @@ def show(words: str) -> None:
         return  # nobody can be told but by stderr
 
 
-def misplaced(executable: str, is_read_only: Callable[[str], bool] | None = None) -> str:
-    """What is wrong with where the app lies and what to do about it; empty where nothing is."""
+def misplaced(executable: str, is_read_only: Callable[[str], bool] | None = None) -> tuple[str, str] | None:
+    """What is to be said of where the app lies, and what to do about it; None where nothing is."""
     if TRANSLOCATED in executable:
-        return tr(
-            "macOS runs Foreword from a temporary place, because it was opened where it was downloaded. Everything "
-            "works. To keep it: quit, move Foreword into Applications with the Finder, and open it there."
+        return tr("macOS runs Foreword from a temporary place, because it was opened where it was downloaded."), tr(
+            "Everything works. To keep it: quit, move Foreword into Applications with the Finder, and open it there."
         )
     if executable.startswith("/Volumes/") and (is_read_only or _is_read_only)(executable):
-        return tr(
-            "Foreword runs from the disk image that it was downloaded in. Everything works. To keep it: quit, drag "
-            "Foreword into Applications, eject the disk image, and open Foreword in Applications."
+        return tr("Foreword runs from the disk image that it was downloaded in."), tr(
+            "Everything works. To keep it: quit, drag Foreword into Applications, eject the disk image, and open "
+            "Foreword in Applications."
         )
-    return ""
+    return None
 
 
 def _is_read_only(path: str) -> bool:

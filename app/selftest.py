@@ -22,6 +22,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from app.about import kernels, metal_wheel
+
 if TYPE_CHECKING:
     from app.views.window import Window
     from engine.types import Checked, ErrorReport, MtpWish, Reply, WordCheck
@@ -49,6 +51,9 @@ class Report:
     versions: dict[str, str] = field(default_factory=dict)
     system: str = ""
     executable: str = ""
+    display: str = ""
+    """How Qt shows the window: cocoa, xcb, offscreen."""
+    kernels: str = ""
     device: dict[str, Any] | None = None
     ms: dict[str, float] = field(default_factory=dict)
     mtp: dict[str, Any] | None = None
@@ -134,7 +139,7 @@ def main(arguments: list[str]) -> int:
     watch = Watch(report)
     report.versions = _versions()
     report.system = f"{platform.platform()}, Python {platform.python_version()}"
-    report.executable = sys.executable
+    report.executable, report.kernels = sys.executable, kernels(metal_wheel())
     try:
         report.reach("imports")
     except OSError as error:
@@ -203,6 +208,7 @@ class _Run:
         sys.setswitchinterval(main.SWITCH_INTERVAL_S)
         report.reach("window")
         qt = main.application(["foreword"])
+        report.display = qt.platformName()
         bridge = Bridge(main.make_worker)
         window = main.build(Settings.load(paths.settings_file()), bridge, Store(paths.chats_file()))
         painted: list[bool] = []

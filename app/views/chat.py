@@ -174,10 +174,16 @@ class ChatView(QWidget):
             if trouble:
                 self.tell(ErrorReport("kept", trouble), "OK")
 
-    def tell(self, error: ErrorReport, action: str, do: Callable[[], object] | None = None) -> None:
+    def tell(
+        self,
+        error: ErrorReport,
+        action: str,
+        do: Callable[[], object] | None = None,
+        kind: type[FailureCard] = FailureCard,
+    ) -> None:
         """Show a card over the status line, until its one button is pressed, which also does `do`. Where it does
         something there is a cross as well, for those who do not want it."""
-        card = FailureCard(error, action, dismissible=do is not None)
+        card = kind(error, action, dismissible=do is not None)
         for over in (card.action_requested, card.dismissed):
             over.connect(card.hide)
             over.connect(self.composer.setFocus)

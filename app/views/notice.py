@@ -50,6 +50,9 @@ class FailureCard(QWidget):
     action_requested = Signal()
     dismissed = Signal()
 
+    GROUND, HEADING = "errortint", "error"
+    """Colours of the card and of its first words."""
+
     def __init__(self, error: ErrorReport, action: str = "", *, dismissible: bool = False) -> None:
         super().__init__()
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Minimum)
@@ -59,7 +62,7 @@ class FailureCard(QWidget):
         column.setContentsMargins(16, 12, 16, 12)
         column.setSpacing(4)
         top = QHBoxLayout()
-        top.addWidget(_words(error.what, "uimedium", "error"), 1)
+        top.addWidget(_words(error.what, "uimedium", self.HEADING), 1)
         self.cross: IconButton | None = None
         if dismissible:
             self.cross = IconButton("cross", tr("Dismiss"))
@@ -86,8 +89,14 @@ class FailureCard(QWidget):
         painter = QPainter(self)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         painter.setPen(Qt.PenStyle.NoPen)
-        painter.setBrush(theme.current().colour("errortint"))
+        painter.setBrush(theme.current().colour(self.GROUND))
         painter.drawRoundedRect(QRectF(self.rect()), RADIUS, RADIUS)
+
+
+class HintCard(FailureCard):
+    """The same about something that works, and could be better."""
+
+    GROUND, HEADING = "warntint", "text"
 
 
 def _words(text: str, role: str, tone: str) -> QLabel:

@@ -38,6 +38,7 @@ from app.views.kept import PAGE as KEPT
 from app.views.kept import KeptSection
 from app.views.local_api import ApiSection
 from app.views.models import ModelsWindow
+from app.views.notice import HintCard
 from app.views.presets import PresetSection
 from app.views.settings import Page, SettingsWindow
 from app.views.sidebar import WIDTH as SIDEBAR
@@ -319,9 +320,9 @@ class Window(QMainWindow):
         kept = tr("Your chats are kept. If this happens again, please report it with the diagnostics.")
         self.chat.tell(ErrorReport("crashed", words, kept), tr("Copy Diagnostics"), self.copy_diagnostics)
 
-    def tell_of_place(self, words: str) -> None:
+    def tell_of_place(self, what: str, next_step: str) -> None:
         """The app lies where it cannot stay: say so, until it has been read."""
-        self.chat.tell(ErrorReport("place", words), tr("OK"))
+        self.chat.tell(ErrorReport("place", what, next_step=next_step), tr("OK"), kind=HintCard)
 
     def come_to(self, chat: Chat) -> None:
         """Come forward with this chat."""

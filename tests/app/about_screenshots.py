@@ -9,9 +9,11 @@ from PySide6.QtCore import QEventLoop, QTimer
 from app import theme
 from app.bridge import Bridge
 from app.main import build
+from app.preflight import misplaced
 from app.settings import Settings
 from app.updates import Release
 from app.views.about import AboutWindow
+from app.views.notice import HintCard
 from app.views.settings import SettingsWindow
 from tests.app.scripted_worker import ScriptedWorker, model_info
 
@@ -41,10 +43,15 @@ def take_about(appearance: theme.Appearance, folder: Path) -> None:
     settle()
     shown.grab().save(str(folder / f"about-qt-{appearance}.png"))
     shown.close()
+    window.resize(1280, 840)
+    window.tell_of_place(*misplaced("/private/var/folders/AppTranslocation/Foreword.app") or ("", ""))
+    settle()
+    window.grab().save(str(folder / f"misplaced-{appearance}.png"))
+    for card in window.findChildren(HintCard):
+        card.hide()
     release = Release(
         "0.2.0", "Reads ahead on M5 with its neural accelerators.\nChats open faster.", "https://a.example"
     )
-    window.resize(1280, 840)
     window.updates.address = "https://foreword.example/newest.json"
     window.updates.newest = release
     window.chat.tell_of_update(release)

@@ -11,6 +11,7 @@ import pytest
 
 from app import preflight
 from app.preflight import Host, macos_version, misplaced, why_not
+from app.views.notice import HintCard
 from tests.app.house import House
 
 ROOT = Path(__file__).parents[2]
@@ -78,16 +79,19 @@ def test_p05_the_entry_refuses_before_qt_or_mlx_are_imported() -> None:
     ],
 )
 def test_whoever_runs_it_from_a_passing_place_is_told_where_to_move_it(executable: str, says: str) -> None:
-    words = misplaced(executable, lambda _: True)
-    assert (says in words) if says else (words == "")
+    told = misplaced(executable, lambda _: True)
+    assert (told is not None and says in told[1]) if says else told is None
 
 
 def test_an_app_on_a_disk_of_its_own_is_left_alone() -> None:
-    assert misplaced("/Volumes/Work/Foreword.app/Contents/MacOS/Foreword", lambda _: False) == ""
+    assert misplaced("/Volumes/Work/Foreword.app/Contents/MacOS/Foreword", lambda _: False) is None
 
 
 def test_the_window_tells_of_a_passing_place_on_a_card(house: House) -> None:
-    house.window.tell_of_place(misplaced("/private/var/AppTranslocation/x/Foreword.app"))
+    told = misplaced("/private/var/AppTranslocation/x/Foreword.app")
+    assert told is not None
+    house.window.tell_of_place(*told)
+    assert isinstance(house.cards[0], HintCard)
     assert "move Foreword into Applications" in house.cards[0].accessibleName()
     assert house.cards[0].button is not None
     house.cards[0].button.click()

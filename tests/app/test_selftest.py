@@ -43,6 +43,8 @@ def test_p01_a_whole_run_passes_here_and_says_what_it_found(tmp_path: Path) -> N
     assert found["identity"]["check"]["identical"] is True
     assert found["versions"]["foreword"]
     assert found["device"]["name"]
+    assert found["display"] == "offscreen"
+    assert found["kernels"]
     assert list(found["ms"].values()) == sorted(found["ms"].values())
     assert found["ms"]["close"] < 60_000
     assert list(home.iterdir()) == [], "nothing of the user's is touched"
