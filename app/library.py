@@ -61,6 +61,8 @@ class Library(QObject):
         self.facts: LibraryFacts | None = None
         self.here: tuple[StoredModel, ...] | None = None
         """Guide first; None until they were looked for."""
+        self.heads: tuple[StoredModel, ...] = ()
+        """MTP heads in repos of their own."""
         self.size = 0
         """Bytes that they take together; what several share counts once."""
         self.judgements: dict[str, Judgement | ErrorReport] = {}
@@ -95,8 +97,8 @@ class Library(QObject):
 
     def _on_here(self, answer: ModelsHere | ErrorReport) -> None:
         if isinstance(answer, ErrorReport):
-            answer = ModelsHere((), 0)
-        self.here, self.size = answer.models, answer.size
+            answer = ModelsHere((), (), 0)
+        self.here, self.heads, self.size = answer.models, answer.heads, answer.size
         for model in answer.models:
             if model.state == "installed":
                 # Looked at anew each time: a head may have been tried, a model measured.
@@ -118,6 +120,27 @@ class Library(QObject):
     def head_of(self, model: StoredModel) -> str | None:
         """The head that was attached to a model, where that is there."""
         return self._settings.head_of(path_of(model))
+
+    def head_used_by(self, model: StoredModel) -> StoredModel | None:
+        """The head in a repo of its own that a model here reads ahead with."""
+        found = self.judgements.get(path_of(model))
+        head = found.capability.head if isinstance(found, Judgement) and found.capability is not None else None
+        return None if head is None else next((each for each in self.heads if each.repo == head.source), None)
+
+    def head_left_by(self, model: StoredModel) -> StoredModel | None:
+        """The head that nobody would use any more without this model."""
+        head = self.head_used_by(model)
+        others = (self.head_used_by(other) for other in self.here or () if other != model)
+        return None if head is None or head in others else head
+
+    @property
+    def idle_heads(self) -> tuple[StoredModel, ...]:
+        """The heads that no model here uses; none before all models were judged."""
+        models = [model for model in self.here or () if model.state == "installed"]
+        if any(path_of(model) not in self.judgements for model in models):
+            return ()
+        used = {head.repo for model in models if (head := self.head_used_by(model)) is not None}
+        return tuple(head for head in self.heads if head.repo not in used)
 
     def _on_removed(self, model: StoredModel) -> None:
         self._settings.forget_model(path_of(model))

@@ -313,8 +313,8 @@ def models_here(known: Sequence[str]) -> ModelsHere:
         is_older = folder.parent.name == "snapshots" and folder.parents[1] in listed  # another commit of a listed one
         if path != GUIDE and folder.is_dir() and folder.resolve() not in seen and not is_older:
             found.append(StoredModel(path, path, "folder", "installed", size_of(folder)))
-    heads = [model for model in all_there if model not in found]
-    return ModelsHere(tuple(found), disk_use((*found, *heads)))
+    heads = tuple(model for model in all_there if model not in found and is_head(kind_of(Path(model.folder)) or ""))
+    return ModelsHere(tuple(found), heads, disk_use((*found, *heads)))
 
 
 def _is_model(folder: Path) -> bool:

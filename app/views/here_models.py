@@ -96,7 +96,7 @@ class HerePage(Page):
 
     def refill(self) -> None:
         """A row for each model that is here; rows of models that stay are kept."""
-        stored = {path_of(model): model for model in self._library.here or ()}
+        stored = {path_of(model): model for model in (*(self._library.here or ()), *self._library.idle_heads)}
         for path in [path for path in self.rows if path not in stored]:
             gone = self.rows.pop(path)
             self._list.removeWidget(gone)  # it is deleted later, and must not be counted till then
@@ -131,6 +131,8 @@ class HerePage(Page):
             self.rows[named].show_judgement(self._library.judgements[named])
             self.rows[named].refresh()
             self._refresh_strip()
+            if self._library.heads:  # whether somebody uses them may be known now
+                self.refill()
 
     def _on_kept(self, folder: str) -> None:
         for each in self.rows.values():
@@ -169,7 +171,7 @@ class HerePage(Page):
         self.strip.refresh(self._library, None if model.info is None else model.need or judged)
 
     def _refresh_foot(self) -> None:
-        keeping, count = self._library.keeping, len(self.rows)
+        keeping, count = self._library.keeping, len(self._library.here or ())
         said = [tr("Looking for models…")]
         if self._library.here is not None:
             words = tr("1 model, {size}") if count == 1 else tr("{count} models, {size}")

@@ -44,6 +44,8 @@ class StoredRow(ModelRow):
         super().__init__(*name_of(model))
         self._session, self._library, self.model = session, library, model
         self.path = path_of(model)
+        self.is_head = model in library.heads
+        """It is a head by itself, which no model here uses."""
         self.more.show()
         self.show_stored(model)
 
@@ -51,7 +53,7 @@ class StoredRow(ModelRow):
         """It is this model, which may stand otherwise than before."""
         was, self.model = self.model.state, model
         self.size_label.setText(as_size(model.size))
-        if model.state == "installed":
+        if model.state == "installed" and not self.is_head:
             self.show_judgement(self._library.judgements.get(self.path))
         elif was == "installed":
             self.clear_judgement()
@@ -63,6 +65,8 @@ class StoredRow(ModelRow):
         if isinstance(found, Judgement) and found.error is not None and found.fit is None:
             return found.error.what
         said = [name_of(self.model)[1]]
+        if self.is_head:
+            said.append(tr("an MTP head that no model here uses"))
         if (head := self._library.head_of(self.model)) is not None:
             said.append(tr("with the head in {folder}", folder=head))
         if self.model.older:
@@ -93,6 +97,10 @@ class StoredRow(ModelRow):
 
     def _refresh_installed(self) -> None:
         self.quiet.show_text(self._quiet)
+        if self.is_head:
+            self.show_doing("")
+            self.show_action(None)
+            return
         in_use, found = self._session.model, self._library.judgements.get(self.path)
         is_it = in_use.path == self.path
         head = found.mtp.sidecar if isinstance(found, Judgement) else None
@@ -174,7 +182,7 @@ class StoredRow(ModelRow):
         model, keeping = self.model, self._library.keeping
         shown: list[Action | None] = []
         is_free = model.folder not in keeping.removing and model.folder not in keeping.checks
-        if model.state == "installed":
+        if model.state == "installed" and not self.is_head:
             shown += [self._load, None]
         if model.state != "not_connected":
             shown.append(self._reveal)
@@ -182,7 +190,7 @@ class StoredRow(ModelRow):
             shown.append(Action(tr("Check Its Files"), lambda: keeping.verify(model), possible=is_free))
         if model.repo:
             shown.append(Action(tr("Open Its Page"), partial(self._library.open_page, model.repo)))
-        if model.state == "installed" and model.origin != "box":
+        if model.state == "installed" and model.origin != "box" and not self.is_head:
             shown += [None, Action(tr("Attach a Head…"), self.choose_head)]
             if self._library.head_of(model) is not None:
                 shown.append(Action(tr("Detach the Head"), lambda: self.attach_head(None)))
@@ -234,7 +242,13 @@ class StoredRow(ModelRow):
         confirm(
             self,
             tr("Delete {name}?", name=name) if self.model.state == "installed" else tr("Remove {name}?", name=name),
-            removal_words(self.model, answer, for_good=gone, in_use=self._session.model.path == self.path),
+            removal_words(
+                self.model,
+                answer,
+                self._library.head_left_by(self.model),
+                for_good=gone,
+                in_use=self._session.model.path == self.path,
+            ),
             tr("Delete for Good") if gone else tr("Move to Trash"),
             partial(self._remove, gone),
         )
@@ -252,11 +266,15 @@ class StoredRow(ModelRow):
     def _remove(self, for_good: bool) -> None:
         if self._session.model.path == self.path:
             self._session.use_model(GUIDE)
-        self._library.keeping.remove(self.model, for_good=for_good)
+        head = self._library.head_left_by(self.model)
+        for model in (self.model, *([head] if head else [])):
+            self._library.keeping.remove(model, for_good=for_good)
 
 
-def removal_words(model: StoredModel, removal: Removal, *, for_good: bool, in_use: bool) -> str:
-    """What goes, what it frees and when, and what stays."""
+def removal_words(
+    model: StoredModel, removal: Removal, head: StoredModel | None, *, for_good: bool, in_use: bool
+) -> str:
+    """What goes, what it frees and when, and what stays. `head` goes along."""
     size, said = as_size(removal.frees), []
     if model.state == "partial":
         said.append(tr("The {size} that have come are removed for good.", size=size))
@@ -264,6 +282,8 @@ def removal_words(model: StoredModel, removal: Removal, *, for_good: bool, in_us
         said.append(tr("Its {size} are free at once. It does not go to the Trash.", size=size))
     else:
         said.append(tr("It goes to the Trash; its {size} are free when you empty that.", size=size))
+    if head is not None:
+        said.append(tr("Its head in {repo}, {size}, goes with it.", repo=head.repo, size=as_size(head.size)))
     if removal.stays:
         said.append(tr("Another {size} belong to other models too, and stay.", size=as_size(removal.stays)))
     if model.origin != "cache":

@@ -12,6 +12,7 @@ from filelock import FileLock
 from engine.errors import EngineError
 from engine.library import failures, snapshot
 from engine.library.connection import Connection
+from engine.library.failures import HubError
 from engine.library.remote import RemoteFile, newest_commit
 from engine.library.transfer import CHUNK, PART, digest_of
 from engine.types import Removal, StoredModel, Verified
@@ -21,10 +22,16 @@ Trash = Callable[[Path], None]
 
 
 def newer(connection: Connection, model: StoredModel) -> str | None:
-    """The commit on the hub, where it is another than the one that is here. Raises HubError."""
+    """The commit on the hub, where it is another than the one that is here; a model that the hub gives no longer, or
+    not to this user, has none. Raises HubError."""
     if not model.repo or not model.commit:
         return None
-    commit = newest_commit(connection, model.repo)
+    try:
+        commit = newest_commit(connection, model.repo)
+    except HubError as error:
+        if error.report.code in ("not_found", "gated", "not_granted"):
+            return None
+        raise
     return None if commit == model.commit else commit
 
 

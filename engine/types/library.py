@@ -178,9 +178,11 @@ class LibraryFacts:
 
 @dataclass(frozen=True)
 class ModelsHere:
-    """The models on this computer, and the bytes that they take together: what several share counts once."""
+    """The models on this computer, the MTP heads that lie in repos of their own, and the bytes that all take together:
+    what several share counts once."""
 
     models: tuple[StoredModel, ...]
+    heads: tuple[StoredModel, ...]
     size: int
 
 

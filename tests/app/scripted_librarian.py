@@ -89,7 +89,7 @@ class ScriptedLibrarian:
         tell(self.about)
 
     def here(self, known: Sequence[str], tell: Tell) -> None:
-        tell(ModelsHere(self.models, sum(model.size for model in self.models)))
+        tell(ModelsHere(self.models, (), sum(model.size for model in self.models)))
 
     def judge_here(self, path: str, head: str | None, tell: Tell) -> None:
         self.judge(path, tell)

@@ -278,6 +278,55 @@ def test_a_head_that_is_missing_is_one_click_away(opened: Opened, served: Hub, q
     assert row.action.text() == "Load"
 
 
+def test_a_head_without_a_model_is_listed_as_what_it_is_and_can_be_deleted(
+    opened: Opened, served: Hub, qtbot: QtBot, tmp_path: Path, thrown: Path
+) -> None:
+    write_safetensors(tmp_path / "head" / "model.safetensors", stored(DENSE, ""))
+    (tmp_path / "head" / "config.json").write_text('{"model_type": "qwen3_5_mtp"}')
+    served.add("somebody/Lonely-MTP-4bit", tmp_path / "head")
+    window = opened()
+    window._library.download("somebody/Lonely-MTP-4bit")
+    qtbot.waitUntil(lambda: len(window.here.rows) == 3)
+    row = next(row for row in window.here.rows.values() if "Lonely" in row.name.accessibleName())
+    assert "no model here uses" in row.quiet.accessibleName()
+    assert row.action.isHidden()
+    assert window.here.foot.accessibleName().startswith("2 models")
+    choose(row, "Delete…")
+    qtbot.waitUntil(lambda: bool(QApplication.activeModalWidget()))
+    answer("Move to Trash")
+    qtbot.waitUntil(lambda: len(window.here.rows) == 2)
+
+
+def test_a_head_that_nobody_else_uses_goes_with_its_model(
+    opened: Opened, served: Hub, qtbot: QtBot, tmp_path: Path, thrown: Path
+) -> None:
+    write_safetensors(tmp_path / "head" / "model.safetensors", stored(DENSE, ""))
+    (tmp_path / "head" / "config.json").write_text('{"model_type": "qwen3_5_mtp"}')
+    head, cache = "mlx-community/Qwen3.8-27B-MTP-4bit", tmp_path / "cache"
+    repos = ("mlx-community/Qwen3.8-27B-4bit", "mlx-community/Qwen3.8-27B-8bit")
+    window = opened()
+    for number, repo in enumerate(repos):
+        served.add(repo, write_folder(tmp_path / str(number)))
+        window._library.download(repo)
+    served.add(head, tmp_path / "head")
+    window._library.download(head)
+    qtbot.waitUntil(lambda: [each.state for each in window._library.downloads] == ["done"] * 3)
+    qtbot.waitUntil(lambda: len(window.here.rows) == 4)
+    rows = [row for row in window.here.rows.values() if row.model.repo in repos]
+    qtbot.waitUntil(lambda: all(window._library.head_used_by(row.model) is not None for row in rows))
+    rows[0].ask_removal()
+    qtbot.waitUntil(lambda: bool(QApplication.activeModalWidget()))
+    assert head not in question().informativeText(), "the other model uses it too"
+    answer("Move to Trash")
+    qtbot.waitUntil(lambda: len(window.here.rows) == 3)
+    rows[1].ask_removal()
+    qtbot.waitUntil(lambda: bool(QApplication.activeModalWidget()))
+    assert f"Its head in {head}" in question().informativeText()
+    answer("Move to Trash")
+    qtbot.waitUntil(lambda: not list(cache.glob("models--*")))
+    qtbot.waitUntil(lambda: len(window.here.rows) == 2)
+
+
 def test_a_head_that_lies_elsewhere_is_attached_judged_used_and_detached(
     opened: Opened, qtbot: QtBot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -279,6 +279,8 @@ def test_a_newer_commit_is_told_of_and_the_same_one_is_not(
         (changed / "config.json").write_text("{}")
         commit = hub.add(REPO, changed)
         assert newer(connection, model) == commit
+        hub.remove(REPO)
+        assert newer(connection, model) is None, "it is on the hub no longer, and works here all the same"
 
 
 def test_d27_a_disk_that_is_not_connected_takes_no_model_off_the_list(
