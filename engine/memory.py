@@ -24,6 +24,9 @@ CHOICE_COPIES = 12
 FUSED = (64, 72, 80, 96, 128)
 """Sizes of heads for which Metal reads a prompt without keeping the scores of its attention (MLX 0.32). For others
 there is a kernel that does, but it is slower, and not taken by itself."""
+QUEUE = 11 * (50 << 20)
+"""Bytes that the commands Metal has been given but not done yet may touch, weights included: MLX hands over 50 MiB at a
+time and waits while ten such portions lie there. What they compute is held until they are done."""
 GROUP = 64
 """Quantised values that share a scale and a bias."""
 LEAST_CONTEXT = 2048
@@ -73,9 +76,14 @@ def memory_needed(capability: Capability, device: Device, context: int, kv_bits:
     scores = chunk * seen * shape.position_heads * value
     if kv_bits is not None or not device.gpu or shape.head_size not in FUSED:
         scores += chunk * seen * (shape.heads * value + 1)  # and a mask of one byte
+    weights = _in_memory(capability.bytes, capability.quantisation, device)
+    queued = 0
+    if device.gpu and shape.layers:
+        made = chunk * shape.layer_row * value
+        queued = round(made * min(shape.layers, QUEUE / (made + weights / shape.layers)))
     return MemoryNeed(
         context=context,
-        weights=_in_memory(capability.bytes, capability.quantisation, device),
+        weights=weights,
         kv=round(shape.token * rows * row_value) + windows * value,
         recurrent=shape.state * STATES_KEPT,
         head=0 if head is None else _in_memory(head.bytes, head.quantisation, device) + head.count * block,
@@ -84,6 +92,7 @@ def memory_needed(capability: Capability, device: Device, context: int, kv_bits:
         scores=scores,
         # Metal has a kernel that leaves the last state alone. On a processor each row leaves one.
         scan=chunk * (shape.scan_row * value + (0 if device.gpu else shape.scan)),
+        queued=queued,
         choosing=VERIFY_ROWS * shape.vocabulary * 4 * CHOICE_COPIES,
     )
 

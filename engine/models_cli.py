@@ -163,6 +163,7 @@ def judgement_table(found: Judgement) -> str:
         ("  to work with", f"{size_words(memory.working)}, the most of what comes one after the other:"),
         ("    attention", f"{size_words(memory.chunk)} for a piece of a prompt, {size_words(memory.scores)} of scores"),
         ("    recurrence", f"{size_words(memory.scan)} for a piece of a prompt"),
+        *([("    queued", f"{size_words(memory.queued)} for the layers behind")] if memory.queued else []),
         ("    choosing", f"{size_words(memory.choosing)} for the tokens of a round"),
         ("This machine", found.device.name),
         ("Reading ahead", f"{found.mtp.words}. {found.mtp.sentence}"),

@@ -45,8 +45,8 @@ class Details(QWidget):
                     tr(
                         "The most that is computed in passing at any one time: attention over a piece of a prompt "
                         "{attention}, recurrence over it {recurrence}, choosing the tokens of a round {choosing}.",
-                        attention=as_size(memory.chunk + memory.scores),
-                        recurrence=as_size(memory.scan),
+                        attention=as_size(memory.chunk + memory.scores + memory.queued),
+                        recurrence=as_size(memory.scan + memory.queued),
                         choosing=as_size(memory.choosing),
                     ),
                 ),

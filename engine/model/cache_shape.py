@@ -52,6 +52,7 @@ def cache_shape(config: Config) -> CacheShape:
     if latent:
         size, position = _first(text, "qk_nope_head_dim") or 0, _first(text, "qk_rope_head_dim") or 0
         expanded = heads * (size + (_first(text, "v_head_dim") or 0))
+    mixed = max(5 * heads * (size + position), 6 * _delta_channels(text) if "state" in kinds else 0)
     has_states_beside = text.get("model_type") == "falcon_h1"
     return CacheShape(
         token=full * rows,
@@ -62,6 +63,8 @@ def cache_shape(config: Config) -> CacheShape:
         expanded=expanded,
         row=6 * hidden + feed + 2 * heads * (size + position),
         vocabulary=_first(text, "vocab_size") or 0,
+        layers=len(kinds),
+        layer_row=8 * hidden + mixed + feed,
         heads=heads if attends else 0,
         head_size=size,
         position_heads=heads if latent and attends else 0,

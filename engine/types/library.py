@@ -24,7 +24,8 @@ class MemoryNeed:
 
     What is computed in passing, one after the other: one layer's `chunk` of a prompt, together with its attention
     `scores` where no kernel goes without keeping them; the `scan` of a recurrent layer over such a chunk; and
-    `choosing` the tokens of a round.
+    `choosing` the tokens of a round. A GPU is given work ahead of time: `queued` is what has been made room for of the
+    layers behind the present one.
     """
 
     context: int
@@ -36,12 +37,13 @@ class MemoryNeed:
     chunk: int
     scores: int
     scan: int
+    queued: int
     choosing: int
 
     @property
     def working(self) -> int:
         """The most that is computed in passing at any one time."""
-        return max(self.chunk + self.scores, self.scan, self.choosing)
+        return max(max(self.chunk + self.scores, self.scan) + self.queued, self.choosing)
 
     @property
     def total(self) -> int:

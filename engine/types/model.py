@@ -67,7 +67,8 @@ class CacheShape:
 
     `heads` of `head_size` values attend in an attention layer, `position_heads` of them to positions by a product of
     its own, as latent attention has it. A gated-delta layer's state takes `scan` bytes, and the layer computes
-    `scan_row` values for each row of a chunk.
+    `scan_row` values for each row of a chunk. All that one of the `layers` ever computes of a row, whether it is still
+    needed or not, are about `layer_row` values.
     """
 
     token: int = 0
@@ -83,6 +84,8 @@ class CacheShape:
     position_heads: int = 0
     scan: int = 0
     scan_row: int = 0
+    layers: int = 0
+    layer_row: int = 0
 
 
 @dataclass(frozen=True)

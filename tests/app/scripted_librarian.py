@@ -53,7 +53,9 @@ def judgement(name: str, size: float, verdict: MtpVerdict, billions: float = 9) 
     """What it would be on a Mac with 36 GB for models; `size` in GB."""
     weights = round(size * GB)
     found = capability(parameters=round(billions * GB), bytes=weights)
-    passing = MemoryNeed(8192, 0, 0, 0, 0, 0, chunk=220 * 10**6, scores=0, scan=90 * 10**6, choosing=40 * 10**6)
+    passing = MemoryNeed(
+        8192, 0, 0, 0, 0, 0, chunk=220 * 10**6, scores=0, scan=90 * 10**6, queued=0, choosing=40 * 10**6
+    )
     need = replace(passing, weights=weights, kv=280 * 10**6, recurrent=50 * 10**6, head=140 * 10**6)
     error = None
     fit = fit_of(need.total, AVAILABLE)

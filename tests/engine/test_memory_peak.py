@@ -1,8 +1,8 @@
 """What a model was said to need of the memory, held against the most that MLX holds while it is loaded, reads a prompt
 and answers: within a tenth, for models of different kinds.
 
-This is a processor's account. On Metal attention and the scan of recurrent layers have kernels of their own; what those
-leave out is in the sum as rules (test_memory.py) that no machine without Metal can try.
+This is a processor's account. On Metal attention and the scan of recurrent layers have kernels of their own, and work
+is queued: that part of the sum is held against what others measured on Macs (test_memory.py).
 """
 
 from __future__ import annotations
