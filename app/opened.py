@@ -45,7 +45,7 @@ class Opened(QObject):
         if not isinstance(event, QFileOpenEvent):
             return False
         link = event.url().toString(QUrl.ComponentFormattingOption.FullyEncoded)
-        if event.url().scheme() != "foreword":
+        if event.url().isLocalFile():
             self.file_given.emit(Path(event.file()))
         elif (model := model_of(link)) is not None:
             self.model_named.emit(model)

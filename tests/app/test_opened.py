@@ -164,9 +164,10 @@ def test_many_links_ask_one_question_and_the_next_one_can_ask_again(opening: Ope
     opening.press("Not Now")
 
 
-def test_a_link_to_anything_else_is_told_and_does_nothing(opening: Opening, qtbot: QtBot) -> None:
+@pytest.mark.parametrize("link", ["foreword://run/something", "https://example.com/chats.json"])
+def test_a_link_to_anything_else_is_told_and_does_nothing(opening: Opening, qtbot: QtBot, link: str) -> None:
     with qtbot.waitSignal(opening.house.session.notice) as told:
-        assert opening.open(QUrl("foreword://run/something"))
+        assert opening.open(QUrl(link))
     assert told.args == ["That link names no model that Foreword could show."]
     assert opening.questions == []
 
