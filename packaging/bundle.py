@@ -41,6 +41,9 @@ SIGNED = ("", ".dylib", ".so", ".o")
 SELDOM = "transformers/models/(?!auto/)"
 """Of which files there is no bytecode, as a regular expression."""
 
+FETCH_S = 600
+"""Seconds that fetching packages may take. uv keeps what has arrived, so the next try goes on from there."""
+
 PACKAGES = "Foreword.app/Contents/Resources/app_packages/"
 
 
@@ -74,17 +77,22 @@ def declared() -> dict[str, Any]:
 
 
 def resolve(folder: Path, macos: str, uv: str = "uv") -> None:
-    """Install into `folder` what the lock names for a Mac with this macOS. Raises CalledProcessError."""
-    subprocess.run(
-        [
-            *(uv, "pip", "install", "--quiet", "--target", str(folder), "--python-version", PYTHON),
-            *("--python-platform", "aarch64-apple-darwin", "--only-binary", ":all:", "--require-hashes"),
-            *("--constraint", "requirements.lock", "--requirement", "pyproject.toml"),
-        ],
-        cwd=ROOT,
-        env=os.environ | {"MACOSX_DEPLOYMENT_TARGET": macos},
-        check=True,
-    )
+    """Install into `folder` what the lock names for a Mac with this macOS. Raises SystemExit."""
+    mac = ("--python-version", PYTHON, "--python-platform", "aarch64-apple-darwin", "--only-binary", ":all:")
+    install(folder, *mac, "--require-hashes", uv=uv, MACOSX_DEPLOYMENT_TARGET=macos)
+
+
+def install(folder: Path, *arguments: str, uv: str = "uv", **environment: str) -> None:
+    """Install into `folder` what the lock names, as the arguments for `uv pip install` say. Raises SystemExit with a
+    line for people where it fails, or takes longer than FETCH_S."""
+    named = ("--constraint", "requirements.lock", "--requirement", "pyproject.toml")
+    command = (uv, "pip", "install", "--quiet", "--target", str(folder), *arguments, *named)
+    try:
+        subprocess.run(command, cwd=ROOT, env=os.environ | environment, check=True, timeout=FETCH_S)
+    except subprocess.CalledProcessError as error:
+        raise SystemExit(f"uv failed with exit code {error.returncode}.") from None
+    except subprocess.TimeoutExpired:
+        raise SystemExit(f"The packages did not arrive within {FETCH_S:g} s. What did is kept: try again.") from None
 
 
 def clean(folder: Path, globs: tuple[str, ...]) -> list[str]:

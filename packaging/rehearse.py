@@ -22,7 +22,7 @@ LIMIT_S = 120
 
 
 def put_together(resources: Path, uv: str = "uv") -> None:
-    """Fill the folder that is Contents/Resources in an .app. Raises CalledProcessError."""
+    """Fill the folder that is Contents/Resources in an .app. Raises SystemExit, and CalledProcessError."""
     app, packages = resources / "app", resources / "app_packages"
     for source in bundle.declared()["sources"]:
         shutil.copytree(ROOT / source, app / Path(source).name, ignore=shutil.ignore_patterns("__pycache__"))
@@ -30,9 +30,7 @@ def put_together(resources: Path, uv: str = "uv") -> None:
     about = app / f"foreword-{version}.dist-info"
     about.mkdir()
     (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: foreword\nVersion: {version}\n")
-    named = ("--constraint", "requirements.lock", "--requirement", "pyproject.toml")
-    install = (uv, "pip", "install", "--quiet", "--python", sys.executable, "--target", str(packages), *named)
-    subprocess.run(install, cwd=ROOT, check=True)
+    bundle.install(packages, "--python", sys.executable, uv=uv)
     bundle.clean(packages, bundle.recipe().cleanup)
     licences = app / "resources" / "licences.json"
     subprocess.run([sys.executable, "packaging/licences.py", str(packages), str(licences)], cwd=ROOT, check=True)
@@ -41,7 +39,8 @@ def put_together(resources: Path, uv: str = "uv") -> None:
 
 
 def try_out(resources: Path, home: Path) -> subprocess.CompletedProcess[str]:
-    """Let it test itself, in `home` and with nothing of this environment."""
+    """Let it test itself, in `home` and with nothing of this environment. Raises SystemExit where it takes longer than
+    LIMIT_S."""
     environment = {
         "PATH": "/usr/bin:/bin",
         "HOME": str(home),
@@ -50,9 +49,12 @@ def try_out(resources: Path, home: Path) -> subprocess.CompletedProcess[str]:
         "PYTHONPATH": os.pathsep.join([str(resources / "app"), str(resources / "app_packages")]),
     }
     command = [sys.executable, "-S", "-m", "foreword", "--selftest", str(home / "report.json")]
-    return subprocess.run(
-        command, cwd="/", env=environment, capture_output=True, text=True, timeout=LIMIT_S, check=False
-    )
+    try:
+        return subprocess.run(
+            command, cwd="/", env=environment, capture_output=True, text=True, timeout=LIMIT_S, check=False
+        )
+    except subprocess.TimeoutExpired as late:
+        raise SystemExit(f"What the .app would hold did not test itself within {LIMIT_S} s.\n{late.stderr!r}") from None
 
 
 def state(folder: Path) -> dict[Path, tuple[int, int]]:

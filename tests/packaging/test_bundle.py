@@ -177,6 +177,29 @@ def test_there_is_bytecode_for_what_every_start_imports_and_it_outlives_a_copy(t
     assert ran.stdout == f"inf {tmp_path / 'copied' / 'app' / 'main.py'}\n", ran.stderr
 
 
+# ------------------------------------------------------------ fetching
+
+
+def failing_uv(folder: Path, script: str) -> str:
+    uv = folder / "uv"
+    uv.write_text(f"#!/bin/sh\n{script}\n")
+    uv.chmod(0o755)
+    return str(uv)
+
+
+def test_packages_that_cannot_be_had_end_it_with_a_line(tmp_path: Path) -> None:
+    with pytest.raises(SystemExit, match="uv failed with exit code 2"):
+        bundle.resolve(tmp_path / "packages", "14.4", failing_uv(tmp_path, "exit 2"))
+
+
+def test_packages_that_do_not_arrive_are_not_waited_for_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bundle, "FETCH_S", 0.1)
+    with pytest.raises(SystemExit, match=r"did not arrive within 0\.1 s\. What did is kept"):
+        bundle.resolve(tmp_path / "packages", "14.4", failing_uv(tmp_path, "exec tail -f /dev/null"))
+
+
 # ------------------------------------------------------------ what pyproject.toml says
 
 
