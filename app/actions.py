@@ -109,6 +109,7 @@ MENUS: dict[str, tuple[Entry | None, ...]] = {
         Entry("look_for_updates", mark("Look for Updates…"), role=Role.ApplicationSpecificRole),
         Entry("copy_diagnostics", mark("Copy Diagnostics")),
         Entry("open_logs", mark("Show Log in Its Folder")),
+        Entry("show_kept", mark("Where Everything Lies…")),
     ),
 }
 

@@ -84,7 +84,10 @@ def why_not(host: Host, needs: Version = OLDEST_MACOS) -> str:
 
 def refuse(host: Host | None = None, tell: Callable[[str], None] | None = None) -> bool:
     """Say why the app cannot run here, where it cannot; whether that was so."""
-    words = why_not(host or this_host(), max(OLDEST_MACOS, kernels_macos(metal_wheel()) or OLDEST_MACOS))
+    host, needs = host or this_host(), OLDEST_MACOS
+    if host.macos is not None:
+        needs = max(needs, kernels_macos(metal_wheel()) or needs)
+    words = why_not(host, needs)
     if words:
         (tell or show)(words)
     return bool(words)

@@ -32,9 +32,10 @@ def test_with_a_display_the_window_opens_and_its_code_is_handed_on(monkeypatch: 
     window = types.ModuleType("app.main")
     window.main = lambda: 3  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "app.main", window)
-    monkeypatch.setattr(sys, "argv", ["foreword"])
     monkeypatch.setenv("DISPLAY", ":0")
-    assert main() == 3
+    for arguments in ([], ["-psn_0_12345"]):  # the second is what older systems say to an app that they open
+        monkeypatch.setattr(sys, "argv", ["foreword", *arguments])
+        assert main() == 3
 
 
 @pytest.mark.usefixtures("no_display")

@@ -168,6 +168,7 @@ class Window(QMainWindow):
             "zoom": lambda: self.setWindowState(self.windowState() ^ Qt.WindowState.WindowMaximized),
             "copy_diagnostics": self.copy_diagnostics,
             "open_logs": lambda: QDesktopServices.openUrl(QUrl.fromLocalFile(paths.log_file().parent)),
+            "show_kept": lambda: self.show_settings(KEPT),
             "about": self.show_about,
             "look_for_updates": self.look_for_updates,
         }

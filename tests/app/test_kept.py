@@ -8,7 +8,7 @@ import pytest
 from PySide6.QtGui import QDesktopServices
 
 from app import kept, paths
-from app.views.kept import PAGE, KeptSection, from_home, small_size
+from app.views.kept import KeptSection, from_home, small_size
 from app.views.settings import SettingsWindow
 from engine import evidence, trials
 from engine.library import places
@@ -73,10 +73,11 @@ def test_the_page_shows_each_removes_the_caches_and_says_what_it_keeps(
     fill()
     opened: list[str] = []
     monkeypatch.setattr(QDesktopServices, "openUrl", lambda url: opened.append(url.toLocalFile()))
-    house.window.show_settings(PAGE)
+    house.window.menus["show_kept"].trigger()
     settings = house.window.findChild(SettingsWindow)
     assert settings is not None
     (section,) = settings.findChildren(KeptSection)
+    assert section.isVisible()
     assert section.rows["Caches"].size.text() == "5 KB"
     section.rows["Chats"].show_it.click()
     assert opened == [str(paths.data_folder())]
