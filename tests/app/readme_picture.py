@@ -13,8 +13,11 @@ from pathlib import Path
 
 QUESTIONS = (
     "What is Foreword?",
-    "Tell me a story about a cat",
+    "Show me a for loop in Python",
+    "Tell me a story about a bear",
+    "What is a sidecar?",
     "Which three colours go together?",
+    "Tell me a story about a cat",
     "How does reading ahead work?",
 )
 
@@ -32,6 +35,7 @@ def main(file: Path) -> None:
     qt = application(["picture"])
     bridge = Bridge(make_worker)
     window = build(Settings(last_model="guide", inspector=True, appearance="light"), bridge, Store(paths.chats_file()))
+    window.menuBar().hide()  # on a Mac it stands at the top of the screen
     window.resize(1280, 840)
     bridge.ready.connect(gc.freeze)
     left = list(QUESTIONS)
