@@ -51,7 +51,7 @@ class Jobs(QObject):
     def possible(self) -> bool:
         """Whether plain decoding and MTP can be compared now: there is a head, and nothing else is under way."""
         info = self._model.info
-        head = info is not None and info.capability.refusal is None and info.capability.head is not None
+        head = info is not None and info.capability.has_head
         return head and not self._writing() and self._bridge.state == State.IDLE and self.running is None
 
     def check(self, chat: Chat) -> None:

@@ -102,7 +102,7 @@ def build(settings: Settings, bridge: Bridge, store: Store | None = None) -> Win
         window.painted.connect(lambda: session.use_model(session.model.path))
     awake = Awake(parent=window)
     for changed in (session.state_changed, session.jobs.changed, session.replies.ended):
-        changed.connect(lambda: awake.hold(session.replies.busy or session.jobs.running is not None))
+        changed.connect(lambda: awake.hold(session.busy))
     dock = Dock(window)
     library.downloads_changed.connect(lambda: dock.follow(library.downloads))
     call = Call(window, settings)

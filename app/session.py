@@ -78,13 +78,18 @@ class Session(QObject):
         self.replies.answer_ended.connect(self._on_answer_ended)
         self.replies.ended.connect(self._on_reply_ended)
         self.queue = Queue(self.shelf.store, self.replies, self._ask, self)  # after it: another model comes first
-        self.idle = IdleModel(self.model, lambda: self.replies.busy or self.jobs.running is not None, self)
+        self.idle = IdleModel(self.model, lambda: self.busy, self)
         self.state_changed.connect(self.idle.begin)
         self.jobs.changed.connect(self.idle.begin)
         settings.listen(self._on_setting)
         self.shelf.changed.connect(self.chats_changed)
         self.shelf.told.connect(self.notice)
         self.attaching.refused.connect(self.notice)
+
+    @property
+    def busy(self) -> bool:
+        """A reply is under way in whichever chat, or a check or a measurement."""
+        return self.replies.busy or self.jobs.running is not None
 
     @property
     def writing(self) -> Writing | None:

@@ -12,7 +12,7 @@ HEAD_DRAFTERS: tuple[DrafterWish, ...] = ("mtp", "mixed")
 def drafters_refused(capability: Capability) -> dict[DrafterWish, str]:
     """What cannot draft for this model, and why in a sentence."""
     refused: dict[DrafterWish, str] = {}
-    if capability.head is None or capability.refusal is not None:
+    if not capability.has_head:
         why = tr("This copy of the model has no MTP head.")
         refused |= dict.fromkeys(HEAD_DRAFTERS, capability.refusal.sentence if capability.refusal else why)
     if capability.draft_model is None:

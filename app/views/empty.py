@@ -107,7 +107,7 @@ class EmptyChat(QWidget):
             return
         capability = info.capability
         facts = [tr("{parameters} parameters", parameters=in_words(capability.parameters)), as_size(capability.bytes)]
-        if capability.head is not None and capability.refusal is None:
+        if capability.has_head:
             facts.append(tr("with a head that reads ahead"))
         self.model.show_text(
             tr("In use: {name}, {facts}. Your chats stay on this computer.", name=info.name, facts=", ".join(facts))

@@ -49,7 +49,7 @@ class ModelPicker(Picker):
         """Show the model in use, that it has a head, or that it was not made for chats."""
         info = self._session.model.info
         title = self.fontMetrics().elidedText(self._session.model.title, Qt.TextElideMode.ElideMiddle, self._room)
-        has_head = info is not None and info.capability.head is not None and info.capability.refusal is None
+        has_head = info is not None and info.capability.has_head
         is_base = info is not None and not info.has_template
         self.name(" · ".join([title, *["MTP"] * has_head, *[tr("base model")] * is_base]))
         self.setAccessibleName(tr("Model: {title}. Choose another", title=self._session.model.title))

@@ -116,6 +116,11 @@ class Capability:
     draft_refusal: Refusal | None = None
     cache: CacheShape = CacheShape()
 
+    @property
+    def has_head(self) -> bool:
+        """Whether it has an MTP head, and that works."""
+        return self.head is not None and self.refusal is None
+
 
 @dataclass(frozen=True)
 class Device:
