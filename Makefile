@@ -5,7 +5,7 @@
 # make bench-ui  what reading costs in the window, about three minutes
 # make app    the macOS application, on a Mac
 # make check-bundle  whether what goes into it would run on a Mac; on any system, about a minute
-# make venv   only the environment; make lock  renew requirements.lock; make clean  remove what make made
+# make venv   only the environment; make lock  bring the locks up to pyproject.toml; make clean  remove what make made
 #
 # Written for the make (3.81) and /bin/sh that come with macOS as well as for Debian's. Everything stays inside
 # this folder, but for the system libraries that Qt needs on Debian, which only root installs.
@@ -113,7 +113,10 @@ APT_INSTALL = apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq i
 lock:
 	@$(FIND_UV); \
 	$$uv pip compile --quiet --universal --generate-hashes --no-header --no-annotate --no-emit-index-url \
-		--group dev pyproject.toml --output-file requirements.lock
+		--group dev pyproject.toml --output-file requirements.lock && \
+	$$uv pip compile --quiet --python-version 3.13 --python-platform aarch64-apple-darwin --only-binary :all: \
+		--generate-hashes --no-header --no-annotate --no-emit-index-url \
+		--group bundle --output-file packaging/briefcase.lock
 
 clean:
 	rm -rf .venv .uv .briefcase build dist logs .pytest_cache .mypy_cache .ruff_cache .hypothesis

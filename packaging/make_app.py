@@ -123,7 +123,8 @@ def main() -> int:
     path = f"{uv.parent}:{os.environ['PATH']}"  # Briefcase looks for uv there
 
     run(uv, "venv", "--quiet", "--clear", "--python", bundle.PYTHON, TOOLS)
-    run(uv, "pip", "install", "--quiet", "--python", TOOLS / "bin" / "python", "--group", "bundle")
+    tools = ("--python", TOOLS / "bin" / "python", "--require-hashes", "--only-binary", ":all:")
+    run(uv, "pip", "sync", "--quiet", *tools, "packaging/briefcase.lock")
     run(sys.executable, "packaging/icon.py", ROOT / "build" / "bundle")
 
     briefcase = TOOLS / "bin" / "briefcase"

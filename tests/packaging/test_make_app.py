@@ -3,12 +3,15 @@
 import platform
 import subprocess
 import sys
+import tomllib
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 import bundle
 import make_app
 import pytest
+from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parents[2]
 IDENTITY = "Developer ID Application: Somebody (AB12CD34EF)"
@@ -54,6 +57,20 @@ def test_a_failed_command_does_not_tell_what_it_was_given() -> None:
         make_app.run(sys.executable, "-c", "raise SystemExit(3)", "--password", "abcd-efgh")
     assert "abcd-efgh" not in str(ended.value)
     assert "exit code 3" in str(ended.value)
+
+
+# ------------------------------------------------------------ what it is made with
+
+
+def test_briefcase_and_all_it_needs_have_one_version_and_hashes() -> None:
+    """They run with the key at hand that releases are signed with."""
+    said = tomllib.loads((ROOT / "pyproject.toml").read_text())["dependency-groups"]["bundle"]
+    lines = (ROOT / "packaging" / "briefcase.lock").read_text().splitlines()
+    pinned = dict(line.removesuffix(" \\").split("==") for line in lines if not line.startswith(" "))
+    for each in map(Requirement, said):
+        assert pinned[each.name] in each.specifier
+    assert all("--hash=sha256:" in after for line, after in pairwise(lines) if not line.startswith(" "))
+    assert f"--python-version {bundle.PYTHON} " in (ROOT / "Makefile").read_text()
 
 
 # ------------------------------------------------------------ newer versions
