@@ -2,8 +2,8 @@
 
     python packaging/icon.py FOLDER
 
-writes FOLDER/foreword.icns from resources/icon.svg and FOLDER/background.png from packaging/background.svg, on a Mac or
-anywhere else.
+writes FOLDER/foreword.icns from resources/icon.svg, and from packaging/background.svg FOLDER/background.png and
+background@2x.png, which is for Retina screens; on a Mac or anywhere else.
 """
 
 from __future__ import annotations
@@ -30,13 +30,17 @@ SIZES = {
 }
 """Names of an icon's drawings in an .icns, and how many pixels wide each is. All of them are PNGs."""
 
+POINTS_PER_METRE = 72 / 0.0254
 
-def png(drawing: Path, width: int, height: int) -> bytes:
-    """The SVG `drawing` as a PNG of that many pixels. ValueError where it is no drawing."""
+
+def png(drawing: Path, width: int, height: int, scale: int = 1) -> bytes:
+    """The SVG `drawing` as a PNG of that many points, each `scale` pixels wide. ValueError where it is no drawing."""
     renderer = QSvgRenderer(str(drawing))
     if not renderer.isValid():
         raise ValueError(f"{drawing} is no drawing")
-    image = QImage(width, height, QImage.Format.Format_ARGB32_Premultiplied)
+    image = QImage(scale * width, scale * height, QImage.Format.Format_ARGB32_Premultiplied)
+    image.setDotsPerMeterX(round(scale * POINTS_PER_METRE))  # by which the Finder sizes what lies behind its icons
+    image.setDotsPerMeterY(round(scale * POINTS_PER_METRE))
     image.fill(Qt.GlobalColor.transparent)
     painter = QPainter(image)
     renderer.render(painter)
@@ -59,7 +63,8 @@ def main() -> None:
     folder.mkdir(parents=True, exist_ok=True)
     _ = QGuiApplication.instance() or QGuiApplication(["icon", "-platform", "offscreen"])
     (folder / "foreword.icns").write_bytes(icns(ROOT / "resources" / "icon.svg"))
-    (folder / "background.png").write_bytes(png(ROOT / "packaging" / "background.svg", 350, 150))
+    for name, scale in {"background.png": 1, "background@2x.png": 2}.items():
+        (folder / name).write_bytes(png(ROOT / "packaging" / "background.svg", 350, 150, scale))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """The icon: one drawing, in every size that a Mac asks for."""
 
 import struct
+import sys
 from pathlib import Path
 
 import icon
@@ -52,3 +53,16 @@ def test_what_is_no_drawing_is_refused(tmp_path: Path) -> None:
     (tmp_path / "icon.svg").write_text("no drawing")
     with pytest.raises(ValueError, match="no drawing"):
         icon.png(tmp_path / "icon.svg", 16, 16)
+
+
+def test_behind_the_icons_is_a_drawing_as_large_as_the_window_for_each_kind_of_screen(
+    qapp: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["icon.py", str(tmp_path)])
+    icon.main()
+    drawn = {path.name: QImage(str(path)) for path in tmp_path.glob("background*")}
+    pixels = {name: (image.width(), image.height()) for name, image in drawn.items()}
+    assert pixels == {"background.png": (350, 150), "background@2x.png": (700, 300)}
+    for image in drawn.values():  # the Finder goes by what the picture says of its size in print
+        inches = image.width() / (0.0254 * image.dotsPerMeterX()), image.height() / (0.0254 * image.dotsPerMeterY())
+        assert [72 * each for each in inches] == pytest.approx([350, 150], rel=1e-3)
