@@ -11,9 +11,9 @@ from app.views.controls import Button, Elided, Label, Paragraph, explain, restyl
 from app.views.plot import Plot
 from app.views.verdict import BY_CHOICE, FigureWords, meaning
 from app.words import tr
-from engine.types import Decision, PositionCount
+from engine.types import MAX_DEPTH, Decision, PositionCount
 
-VALUE_WIDTH = 56
+NAME_WIDTH, VALUE_WIDTH = 48, 56
 
 
 class Bar(QWidget):
@@ -161,11 +161,12 @@ class PlotGroup(QWidget):
 class BarRow(QWidget):
     """A name, a bar, and its value in digits."""
 
-    def __init__(self, name: str, tooltip: str) -> None:
+    def __init__(self, name: str, tooltip: str, widest: str = "") -> None:
+        """`widest` is the longest name among the rows that stand together: their bars begin in one line."""
         super().__init__()
         self.setFixedHeight(20)
         label = Label(name, role="small", tone="text2")
-        label.setFixedWidth(48)
+        label.setFixedWidth(max(NAME_WIDTH, label.fontMetrics().horizontalAdvance(widest or name)))
         self.bar = Bar()
         self.value = Label(role="smallmedium")
         self.value.setFixedWidth(40)
@@ -195,8 +196,8 @@ class CostRow(BarRow):
     """What a round of so many drafts takes in plain steps."""
 
     def __init__(self, drafts: int) -> None:
-        names = {0: tr("Plain"), 1: tr("1 draft")}
-        super().__init__(names.get(drafts, tr("{drafts} drafts", drafts=drafts)), meaning("costs"))
+        names = [tr("Plain"), tr("1 draft"), *(tr("{drafts} drafts", drafts=more) for more in range(2, MAX_DEPTH + 1))]
+        super().__init__(names[drafts], meaning("costs"), max(names, key=len))
 
     def show_cost(self, steps: float, most: float) -> None:
         """`most` is the largest cost shown; it fills its bar."""

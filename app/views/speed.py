@@ -20,7 +20,7 @@ from app.views.company import CompanyRows
 from app.views.controls import Button, Elided, Hairline, Label, Paragraph, Scrolled, Segments, explain, row
 from app.views.drafters import HEAD_DRAFTERS, coming_words, draft_model_named, drafters_refused, kind_of
 from app.views.figures import HERE, day
-from app.views.instruments import CostRow, DraftRow, Figure, Number, PlotGroup, Why
+from app.views.instruments import NAME_WIDTH, CostRow, DraftRow, Figure, Number, PlotGroup, Why
 from app.views.plot import GUTTER, Plot
 from app.views.verdict import costs_of, drafters_of, figure_of, meaning, percent, sentence_of, totals_of
 from app.words import mark, tr
@@ -176,10 +176,12 @@ class SpeedPanel(QWidget):
         column.setSpacing(8)
         column.addWidget(Hairline())
         column.addSpacing(4)
-        for name, segments in (("MTP", self.overrides), (tr("Drafts"), self.drafters), (tr("Depth"), self.depths)):
-            label = Label(name, tone="text2")
+        wishes = [("MTP", self.overrides), (tr("Drafts"), self.drafters), (tr("Depth"), self.depths)]
+        labels = [Label(name, tone="text2") for name, _ in wishes]
+        width = max(NAME_WIDTH, *(label.sizeHint().width() for label in labels))
+        for label, (_, segments) in zip(labels, wishes, strict=True):
             label.setToolTip(segments.toolTip())
-            label.setFixedWidth(48)
+            label.setFixedWidth(width)
             line = QHBoxLayout()
             line.setSpacing(8)
             line.addWidget(label)
