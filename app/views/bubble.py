@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import ceil
 
-from PySide6.QtCore import Qt
+from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QTextBlockFormat, QTextCharFormat, QTextCursor
 from PySide6.QtWidgets import QTextEdit, QWidget
 
@@ -36,6 +36,9 @@ class Bubble(PageText, QTextEdit):
 
     ACROSS, ABOVE, BELOW = 16, 8, 12  # a fixed line height stands its text low
     FOOT = 36
+
+    more_offered = Signal(object)
+    """The button that unfolds was made."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -114,6 +117,7 @@ class Bubble(PageText, QTextEdit):
         self.more_button.clicked.connect(lambda: self.fold(not self.folded))
         QWidget.setTabOrder(self, self.more_button)
         self._say_more()
+        self.more_offered.emit(self.more_button)
 
     def _say_more(self) -> None:
         if self.more_button is None:

@@ -43,6 +43,7 @@ class UserTurn(TurnView):
         self.bubble = Bubble(text)
         self.bubble.setVisible(bool(text.strip()) or not files)
         self.bubble.installEventFilter(self)
+        self.bubble.more_offered.connect(self.tell_of_folding)
         self.versions: VersionSwitch | None = None
         self.edit_button: QuietButton | None = None
         self.remove_button: QuietButton | None = None
@@ -60,6 +61,7 @@ class UserTurn(TurnView):
             column.setSpacing(8)
             for card in self.files:
                 card.line.toggled.connect(self._fit)
+                self.tell_of_folding(card.line)
                 column.addWidget(card, alignment=Qt.AlignmentFlag.AlignRight)
             column.addWidget(self.bubble, alignment=Qt.AlignmentFlag.AlignRight)
             self._across.addLayout(column)

@@ -317,6 +317,7 @@ class ReplyView(TurnView):
         if self._thought is None and (self.thought().strip() if self._ended else self._thoughts):
             self._thought = Thought()
             self._thought.link_activated.connect(self.link_activated)
+            self.tell_of_folding(self._thought.line)
             self._outer.insertWidget(0, self._thought)
         if self._thought is None:
             return
@@ -358,6 +359,8 @@ class ReplyView(TurnView):
             fresh = wanted()
             if isinstance(fresh, ProseView):
                 fresh.link_activated.connect(self.link_activated)
+            else:
+                self.tell_of_folding(fresh.line if isinstance(fresh, CallView) else fresh.wrap_button)
             self._column.insertWidget(index, fresh)
             self._views.append(fresh)
         view = self._views[index]

@@ -89,6 +89,7 @@ class Transcript(QScrollArea):
         self._read_turn: UserTurn | ReplyView | None = None
         self._read_mark: ReadingMark | None = None
         self._read_below = 0
+        self._button_at = 0  # pixels below the top of what is seen
         self.jump_button = RoundButton("arrow-down", tr("Jump to the end"))
         self.jump_button.setParent(self)
         self.jump_button.clicked.connect(self.jump_to_end)
@@ -123,7 +124,7 @@ class Transcript(QScrollArea):
         """Add what the user wrote, and go to it."""
         highlight.warm_up()
         maths.warm_up()
-        turn = UserTurn(text, files)
+        turn = self._new_question(text, files)
         self._add(turn)
         self.jump_to_end()
         return turn
@@ -138,7 +139,7 @@ class Transcript(QScrollArea):
         self, text: str, with_reply: bool, files: Sequence[TextFile] = ()
     ) -> tuple[UserTurn, ReplyView | None]:
         """Add what was asked before everything that is here, and room for its reply; the reader is not disturbed."""
-        question, reply = UserTurn(text, files), self._new_reply() if with_reply else None
+        question, reply = self._new_question(text, files), self._new_reply() if with_reply else None
         for turn in (reply, question):
             if turn is not None:
                 self._turns.insert(0, turn)
@@ -159,8 +160,14 @@ class Transcript(QScrollArea):
         """Whether replies of an old chat are still being drawn, a slice in every turn of the event loop."""
         return self._drawer.isActive()
 
+    def _new_question(self, text: str, files: Sequence[TextFile]) -> UserTurn:
+        question = UserTurn(text, files)
+        self._hear_of_folding(question)
+        return question
+
     def _new_reply(self) -> ReplyView:
         reply = ReplyView()
+        self._hear_of_folding(reply)
         reply.link_activated.connect(self.link_activated)
         reply.regenerate_requested.connect(lambda: self.regenerate_requested.emit(reply))
         reply.action_requested.connect(lambda: self.action_requested.emit(reply))
@@ -383,6 +390,31 @@ class Transcript(QScrollArea):
             if self._read_mark is not None and isinstance(self._read_turn, ReplyView):
                 below = self._read_turn.height_of(self._read_mark)
             bar.setValue(self._read_turn.y() + (self._read_below if below is None else below))
+
+    # -------------------------------------------------------------- what is folded
+
+    def _hear_of_folding(self, turn: UserTurn | ReplyView) -> None:
+        turn.fold_pressed.connect(self._note_place)
+        turn.folded.connect(lambda button: self._stay_with_button(turn, button))
+
+    def _note_place(self, button: QWidget) -> None:
+        self._button_at = button.mapTo(self.viewport(), button.rect().topLeft()).y()
+
+    def _stay_with_button(self, turn: UserTurn | ReplyView, button: QWidget) -> None:
+        """What was clicked stays under the pointer while its turn grows or shrinks; but a reply that is being written
+        is followed on."""
+        if self._following and isinstance(turn, ReplyView) and turn.writing:
+            return
+        self._follow(False)
+        self._read_turn, self._read_mark = turn, None
+        self._read_below = button.mapTo(turn, button.rect().topLeft()).y() - self._button_at
+        QTimer.singleShot(SETTLED_MS, self, self._after_folding)
+
+    def _after_folding(self) -> None:
+        """The end may have come into sight."""
+        bar = self.verticalScrollBar()
+        if bar.value() >= bar.maximum() - NEAR_END:
+            self._follow(True)
 
     # -------------------------------------------------------------- Qt's own methods
 

@@ -6,13 +6,14 @@ import pytest
 from PySide6.QtCore import QEvent, QPoint, QPointF, Qt
 from PySide6.QtGui import QWheelEvent
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication
+from PySide6.QtWidgets import QApplication, QWidget
 from pytestqt.qtbot import QtBot
 
 from app import theme
 from app.render.prose import ProseView
 from app.views.question import UserTurn
 from app.views.reply import ReplyView
+from app.views.thought import Thought
 from app.views.transcript import COLUMN, MARGIN, NARROW_MARGIN, Transcript
 from engine.types import ErrorReport
 
@@ -259,6 +260,71 @@ def test_what_a_reply_asks_for_comes_out_with_the_reply(qtbot: QtBot, transcript
     with qtbot.waitSignal(transcript.link_activated) as link:
         reply.link_activated.emit("https://example.org/")
     assert link.args == ["https://example.org/"]
+
+
+# ---------------------------------------------------------------- folding
+
+
+THOUGHT = "<think>" + "A thought.\n\n" * 60 + "</think>"
+LONG_QUESTION = "\n".join(f"line {number}" for number in range(200))
+
+
+def height_of(transcript: Transcript, button: QWidget) -> int:
+    return button.mapTo(transcript.viewport(), button.rect().topLeft()).y()
+
+
+def click(transcript: Transcript, button: QWidget) -> None:
+    QTest.mouseClick(button, Qt.MouseButton.LeftButton)
+    settle()
+
+
+def test_what_is_unfolded_at_the_end_of_a_chat_stays_where_it_was_clicked(qtbot: QtBot, transcript: Transcript) -> None:
+    (*_, reply) = transcript.set_chat([("q", PARAGRAPH * 20), ("q", f"{THOUGHT}An answer.")])
+    reply.flush()
+    settle()
+    assert transcript.following
+    (thought,) = reply.findChildren(Thought)
+    before = height_of(transcript, thought.line)
+    click(transcript, thought.line)
+    assert thought.open
+    assert height_of(transcript, thought.line) == before
+    assert not transcript.following, "the end is far below"
+    click(transcript, thought.line)
+    qtbot.waitUntil(lambda: transcript.following)  # all of it is seen again
+
+
+def test_show_less_stays_under_the_pointer_and_its_question_in_sight(transcript: Transcript) -> None:
+    (reply,) = transcript.set_chat([(LONG_QUESTION, PARAGRAPH * 20)])
+    reply.flush()
+    settle()
+    question = transcript.turns[0]
+    assert isinstance(question, UserTurn)
+    button = question.bubble.more_button
+    assert button is not None
+    transcript.show_turn(question)
+    settle()
+    click(transcript, button)
+    bar = transcript.verticalScrollBar()
+    bar.setSliderPosition(button.mapTo(transcript.widget(), QPoint(0, 0)).y() - 300)
+    bar.triggerAction(bar.SliderAction.SliderMove)  # as a reader does it, who is heard
+    settle()
+    before = height_of(transcript, button)
+    assert 0 < before < transcript.viewport().height()
+    click(transcript, button)
+    assert question.bubble.folded
+    assert height_of(transcript, button) == min(before, button.mapTo(transcript.widget(), QPoint(0, 0)).y())
+
+
+def test_a_thought_that_is_unfolded_while_it_is_written_is_followed(transcript: Transcript) -> None:
+    transcript.add_user("q")
+    reply = transcript.add_reply()
+    write(reply, "<think>" + "A thought.\n\n" * 60)
+    (thought,) = reply.findChildren(Thought)
+    click(transcript, thought.line)
+    write(reply, "And one more.\n\n" * 30)
+    bar = transcript.verticalScrollBar()
+    assert transcript.following
+    assert bar.value() == bar.maximum() > 0
 
 
 def test_g07_a_long_chat_shows_its_end_first_and_never_freezes_the_window(qtbot: QtBot, transcript: Transcript) -> None:
