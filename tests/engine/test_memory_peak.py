@@ -98,11 +98,11 @@ LIKELIEST, DRAWN = Sampling(temperature=0.0), Sampling(temperature=1.0, top_p=0.
 @pytest.mark.parametrize(
     ("make", "prompt", "sampling"),
     [
-        (dense, 1500, LIKELIEST),
-        (hybrid, 600, LIKELIEST),
-        (experts, 600, LIKELIEST),
+        (dense, 1100, LIKELIEST),
+        (hybrid, 520, LIKELIEST),
+        (experts, 520, LIKELIEST),
         (large_vocabulary, 100, DRAWN),
-        (packed, 200, LIKELIEST),
+        (packed, 150, LIKELIEST),
     ],
     ids=[
         "dense, long prompt",
