@@ -33,6 +33,8 @@ TOOLS = ROOT / "build" / "briefcase"
 """An environment for Briefcase: the Python that runs it is the one that it packs."""
 APP = ROOT / "build" / "foreword" / "macos" / "app" / "Foreword.app"
 RESOURCES = APP / "Contents" / "Resources"
+SELFTEST_S = 300
+"""Seconds until a self-test is given up: what cannot start shows a dialog, and nobody may be there to close it."""
 
 
 @dataclass(frozen=True)
@@ -99,13 +101,17 @@ def image_name(version: str, flavour: str) -> str:
     return f"Foreword-{version}-macos{flavour}.dmg" if flavour else f"Foreword-{version}.dmg"
 
 
-def run(*command: str | Path, where: Path = ROOT, **environment: str) -> None:
-    """Run a command, and end with a line for people where it fails. Its arguments may be secret, so it names none."""
-    name = Path(command[0]).name
+def run(*command: str | Path, where: Path = ROOT, limit_s: float | None = None, **environment: str) -> None:
+    """Run a command, and end with a line for people where it fails or takes longer than `limit_s`. Its arguments may be
+    secret, so it names none."""
+    name, arguments = Path(command[0]).name, list(map(str, command))
     try:
-        code = subprocess.run(list(map(str, command)), cwd=where, env=os.environ | environment, check=False).returncode
+        ran = subprocess.run(arguments, cwd=where, env=os.environ | environment, check=False, timeout=limit_s)
+        code = ran.returncode
     except OSError as error:
         raise SystemExit(f"{name} could not be started: {error.strerror}.") from None
+    except subprocess.TimeoutExpired:
+        raise SystemExit(f"{name} did not end within {limit_s:g} s.") from None
     if code:
         raise SystemExit(f"{name} failed with exit code {code}.")
 
@@ -185,7 +191,8 @@ def try_moved() -> None:
     with tempfile.TemporaryDirectory() as elsewhere:
         moved = Path(elsewhere) / "Moved Foreword.app"
         run("ditto", APP, moved)
-        run(moved / "Contents" / "MacOS" / "Foreword", "--selftest", ROOT / "build" / "selftest.json", where=Path("/"))
+        program = moved / "Contents" / "MacOS" / "Foreword"
+        run(program, "--selftest", ROOT / "build" / "selftest.json", where=Path("/"), limit_s=SELFTEST_S)
 
 
 def report(cooking: bundle.Recipe, image: Path) -> int:

@@ -59,6 +59,11 @@ def test_a_failed_command_does_not_tell_what_it_was_given() -> None:
     assert "exit code 3" in str(ended.value)
 
 
+def test_a_command_that_does_not_end_is_not_waited_for_for_ever() -> None:
+    with pytest.raises(SystemExit, match=r"tail did not end within 0\.1 s\."):
+        make_app.run("tail", "-f", "/dev/null", limit_s=0.1)
+
+
 # ------------------------------------------------------------ what it is made with
 
 
