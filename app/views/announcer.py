@@ -6,7 +6,7 @@ from PySide6.QtCore import QObject
 from PySide6.QtGui import QAccessible, QAccessibleAnnouncementEvent
 from PySide6.QtWidgets import QWidget
 
-from app.chats.chat import Answer, Chat
+from app.chats.chat import Answer, Chat, Turn
 from app.render.sentences import Sentences
 from app.session import Session
 from app.words import tr
@@ -23,28 +23,42 @@ class Announcer(QObject):
         super().__init__(speaker)
         self._session, self._speaker = session, speaker
         self._answer: Answer | None = None
+        self._started: Turn | None = None  # of which that has been said
         self._reader, self._sentences = ReplyReader(), Sentences()
         session.replies.turn_added.connect(self._on_turn_added)
         session.replies.text_added.connect(self._on_text)
+        session.replies.turns_changed.connect(self._on_turns_changed)
         session.replies.answer_ended.connect(self._on_ended)
         session.current_changed.connect(self._look_away)
 
-    def _on_turn_added(self) -> None:
+    def _on_turn_added(self, _: Chat, turn: Turn) -> None:
+        self._started = turn
         self._say(tr("Reply started"))
 
     def _look_away(self) -> None:
         """Another chat is shown: what is written in this one meanwhile is not said later."""
         self._answer = None
 
+    def _on_turns_changed(self, chat: Chat) -> None:
+        """With its first words another version takes over, and there may be no other news of those."""
+        turns = chat.turns if chat is self._session.current else []
+        answer = turns[-1].shown if turns else None
+        if answer is not None and answer is not self._answer and answer.outcome == "writing":
+            self._hear(answer, answer.text)
+
     def _on_text(self, chat: Chat, answer: Answer, text: str) -> None:
-        if chat is not self._session.current or answer is not answer.turn.shown:
-            return
+        if chat is self._session.current and answer is answer.turn.shown:
+            self._hear(answer, text)
+
+    def _hear(self, answer: Answer, text: str) -> None:
         if answer is not self._answer:
             self._begin(answer, answer.text[: len(answer.text) - len(text)])
         self._say(*self._ended_in(self._reader.feed(text)))
 
     def _begin(self, answer: Answer, before: str) -> None:
         """Follow another reply, of which `before` was written already: what has ended in that is not said."""
+        if not before and answer.turn is not self._started:  # it is written anew
+            self._say(tr("Reply started"))
         self._answer, self._sentences = answer, Sentences()
         self._reader = ReplyReader(answer.opened_thinking)
         self._ended_in(self._reader.feed(before))
@@ -55,6 +69,8 @@ class Announcer(QObject):
 
     def _on_ended(self, chat: Chat, answer: Answer) -> None:
         rest: list[str] = []
+        if answer.turn is self._started:
+            self._started = None
         if answer is self._answer:
             rest = [*self._ended_in(self._reader.finish()), *self._sentences.finish()]
             self._answer = None

@@ -82,3 +82,25 @@ def test_a01_how_a_reply_ended_is_told(house: House, heard: Heard) -> None:
     house.worker.say(Failed(house.worker.last_id, ErrorReport("memory", "There is no room in memory."), None))
     house.tick()
     assert heard == ["Reply started", "Half a. The reply failed. There is no room in memory."]
+
+
+def test_a01_a_reply_that_is_written_anew_is_told_as_well_and_one_that_goes_on_is_not(
+    house: House, heard: Heard
+) -> None:
+    house.exchange("hello", "One.")
+    heard.clear()
+    house.session.regenerate()
+    house.worker.begin()
+    write(house, "Two. Thr")
+    house.session.stop()
+    house.worker.finish("Two. Thr", reason="cancelled")
+    house.tick()
+    assert heard == ["Reply started", "Two.", "Thr. Reply stopped"]
+    heard.clear()
+    house.session.continue_reply()
+    house.worker.begin()
+    write(house, "ee. Four.")
+    house.worker.finish("ee. Four.")
+    house.tick()
+    assert heard[-1].endswith("Four. Reply finished")
+    assert "Reply started" not in heard
