@@ -106,7 +106,7 @@ def measure(
     """
     capability = model.capability
     head = capability.head
-    if head is None:
+    if head is None or cancelled():
         return None
     depths = tuple(depth for depth in DEPTHS if depth <= capability.max_depth)
     recommended = SamplingChoice().over(model.defaults).values

@@ -54,7 +54,7 @@ def check_words(
     None where it was cancelled or the model has no head that can be used. Raises RequestError where the request itself
     would be refused, and whatever the model raises.
     """
-    if model.head is None:
+    if model.head is None or cancelled():
         return None
     prompt, left_out = prompt_of(request, model, text, limit, cancelled)
     sampling = validated(

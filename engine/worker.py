@@ -93,19 +93,19 @@ class Worker:
         """
         if listener is not None:
             self._listeners[request.id] = listener
-        self._commands.put(_Command(lambda service: service.generate(request)))
+        self._commands.put(_Command(lambda service: service.generate(request), id=request.id))
         if self._ended is not None:
             self._emit(self._ended)  # nobody will carry it out
 
     def measure(self, request_id: int) -> None:
         """Time the loaded model, plain against each depth, for up to a minute, and keep what was found. Ends in
         `Measured` or `Failed`. `stop` ends it early; then nothing is kept."""
-        self._commands.put(_Command(lambda service: service.measure(request_id), alone=True))
+        self._commands.put(_Command(lambda service: service.measure(request_id), alone=True, id=request_id))
 
     def check(self, request: Request) -> None:
         """Write the reply to this request plainly and with drafts, and compare them word for word. Its chat is left
         alone. Ends in `Checked` or `Failed`; `stop` ends it early."""
-        self._commands.put(_Command(lambda service: service.check(request), alone=True))
+        self._commands.put(_Command(lambda service: service.check(request), alone=True, id=request.id))
 
     def stop(self, request_id: int) -> None:
         """End a reply within one round, or before it starts. What was written is kept."""
@@ -214,32 +214,32 @@ class Worker:
 
     def _serve(self, service: Service) -> None:
         """Carry out commands in their order, and write replies in between. A command that needs the model for itself
-        waits until those asked for before it are written, and all others behind it."""
-        held: _Command | None = None
+        waits until those asked for before it are written, and all others behind it, unless they have been stopped."""
+        waiting: deque[_Command] = deque()
         while not self._closing.is_set():
-            while held is None and not (service.busy and self._commands.empty()):
+            while not (self._commands.empty() and (service.busy or waiting)):
                 command = self._commands.get()
                 if command is None or self._closing.is_set():
                     break
-                if command.alone and service.busy:
-                    held = command
-                else:
-                    command.run(service)
+                waiting.append(command)
+            while waiting and not self._closing.is_set() and not (waiting[0].alone and service.busy):
+                waiting.popleft().run(service)
+            for command in [each for each in waiting if each.id in self._stopped]:
+                waiting.remove(command)
+                command.run(service)  # it ends at once
             if service.busy:
                 service.step()
-            elif held is not None:
-                held.run(service)
-                held = None
         while service.busy:  # they end with what was written, being asked to
             service.step()
 
 
 @dataclass(frozen=True)
 class _Command:
-    """Something for the engine thread to do; `alone` while no reply is being written."""
+    """Something for the engine thread to do; `alone` while no reply is being written. `stop` knows it by its `id`."""
 
     run: Callable[[Service], None]
     alone: bool = False
+    id: int | None = None
 
 
 def _clear_streams() -> None:

@@ -716,6 +716,29 @@ def test_a_chat_that_drafted_first_among_plain_ones_can_be_written_again(
     assert again.reused_tokens > 0
 
 
+def test_what_waits_behind_a_check_that_waits_for_others_is_stopped_at_once(worker: Worker, model: Path) -> None:
+    """Another program's reply is being written; the check waits for its end, and a message behind the check."""
+    loaded(worker, model)
+    heard: list[Event] = []
+    worker.generate(request(1, chat="of another program", max_tokens=100_000), heard.append)
+    worker.check(request(2))
+    worker.generate(request(3))
+    worker.measure(4)
+    worker.stop(3)
+    reply = until(worker, Finished, Failed)[-1]
+    assert isinstance(reply, Finished)
+    assert (reply.id, reply.reply.finish_reason, reply.reply.tokens) == (3, "cancelled", ())
+    worker.stop(4)
+    assert until(worker, Measured, Failed)[-1] == Measured(
+        4, None, "The measurement was stopped. Nothing was kept of it."
+    )
+    worker.stop(2)
+    assert until(worker, Checked, Failed)[-1] == Checked(2, None, "The check was stopped.")
+    assert not any(isinstance(event, Finished | Failed) for event in heard)
+    worker.stop(1)
+    assert write(worker, request(5)).tokens
+
+
 @pytest.mark.parametrize("kind", ["dense", "hybrid"])
 def test_versions_of_one_reply_are_written_at_once_go_on_from_their_chat_and_say_what_they_say_alone(
     worker: Worker, tmp_path: Path, kind: str
