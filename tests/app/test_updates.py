@@ -203,7 +203,12 @@ def test_the_card_shows_plain_notes_and_opens_the_page_by_a_click_alone(
     assert section.state.accessibleName() == "Foreword 9.0.0 can be downloaded."
     house.window.updates.ask_now()
     settle(qtbot, house.window.updates)
-    (card,) = [card for card in house.window.findChildren(UpdateCard) if card.isVisibleTo(house.window)]
+
+    def shown() -> list[UpdateCard]:
+        return [card for card in house.window.findChildren(UpdateCard) if card.isVisibleTo(house.window)]
+
+    qtbot.waitUntil(lambda: len(shown()) == 1)
+    (card,) = shown()
     assert card.accessibleName() == "Foreword 9.0.0 can be downloaded."
     assert card.notes.text() == "Reads further ahead.\n<b>Plain</b> text."
     assert opened == []
