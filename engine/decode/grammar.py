@@ -8,6 +8,7 @@ word here either.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Sequence
 from typing import Protocol
 
@@ -45,14 +46,14 @@ class Grammar:
         Behind a draft that the form does not allow everything is: it is not going to be accepted. So it is behind an
         end, which nobody reads beyond.
         """
-        masks = np.full((len(before), vocabulary), -np.inf, dtype=np.float32)
+        allowed = np.zeros((len(before), vocabulary), dtype=np.uint8)  # a byte each: this is made on the host
         for row, token in enumerate(before):
             ended = token in self._end_ids and place + row > self._start
             if ended or not self._take(place + row - 1, token):
-                masks[row:] = 0.0
+                allowed[row:] = 1
                 break
-            allowed = np.frombuffer(self._matcher.compute_logit_bias(), dtype=np.uint8)[:vocabulary]
-            masks[row, : len(allowed)][allowed != 0] = 0.0
+            known = np.frombuffer(self._matcher.compute_logit_bias(), dtype=np.uint8)[:vocabulary]
+            allowed[row, : len(known)] = known
         if self._matcher.is_error():
             raise EngineError(
                 "form_failed",
@@ -61,7 +62,7 @@ class Grammar:
                 next_step="Ask for a simpler form.",
                 detail=self._matcher.get_error(),
             )
-        return mx.array(masks)
+        return mx.where(mx.array(allowed) != 0, 0.0, -math.inf)
 
     def _take(self, place: int, token: int) -> bool:
         """Go on to behind the token at a place, or back to it; whether the form allows it there."""
