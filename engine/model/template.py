@@ -69,10 +69,11 @@ class Template:
 
         Raises `ModelError` where the template fails.
         """
-        if self._switch is None or thinking is None:
-            return self._rendered(conversation, generation_prompt, {}, tools)
-        name, on, off = self._switch
-        return self._rendered(conversation, generation_prompt, {name: on if thinking else off}, tools)
+        variables: dict[str, Any] = {"tools": list(tools)} if tools else {}
+        if self._switch is not None and thinking is not None:
+            name, on, off = self._switch
+            variables[name] = on if thinking else off
+        return self._rendered(conversation, generation_prompt, variables)
 
     def after_reply(self) -> str:
         """What the template writes behind a reply; empty where it is not to be had."""
@@ -82,22 +83,14 @@ class Template:
             return ""
         return said.rpartition(_REPLY)[2].lstrip() if self.exists else ""
 
-    def _rendered(
-        self,
-        conversation: Sequence[Turn],
-        generation_prompt: bool,
-        variables: Mapping[str, Any],
-        tools: Sequence[Tool] = (),
-    ) -> str:
+    def _rendered(self, conversation: Sequence[Turn], generation_prompt: bool, variables: Mapping[str, Any]) -> str:
         if not self.exists:
             return _script(conversation, generation_prompt=generation_prompt)
         if self._lists_content:
             conversation = [{**turn, "content": [{"type": "text", "text": turn["content"]}]} for turn in conversation]
         if isinstance(self._tokenizer.chat_template, Mapping):
-            named = self._tokenizer.chat_template.get("tool_use") if tools else None
+            named = self._tokenizer.chat_template.get("tool_use") if "tools" in variables else None
             variables = {**variables, "chat_template": named or self._source}
-        if tools:
-            variables = {**variables, "tools": list(tools)}
         try:
             return self._tokenizer.apply_chat_template(
                 list(conversation), tokenize=False, add_generation_prompt=generation_prompt, **variables
