@@ -26,13 +26,17 @@ _BARE_URL = re.compile(r"(?:https?://|(?<![\w.@/-])www\.(?=\w))[^\s<>\"'`|]+[^\s
 _TASK = re.compile(r"\[([ xX])\][ \t]+")
 
 # A dollar is a price or the name of a variable unless the text between two of them touches both, no digit follows, and
-# it holds a sign of maths or is too short and odd to be anything else.
+# it holds a sign of maths or is too short and odd to be anything else: what begins with a digit holds no word at all.
 _MATHS = (
     re.compile(r"\\\((?P<body>.+?)\\\)", re.DOTALL),
     re.compile(r"\\\[(?P<body>.+?)\\\]", re.DOTALL),
     re.compile(r"\$\$(?P<body>.+?)\$\$", re.DOTALL),
     re.compile(r"\$(?=[^\s$])(?P<body>[^$\n]*[\\^_=+{][^$\n]*?)(?<=[^\s\\])\$(?!\d)"),
-    re.compile(r"(?<![\w$])\$(?=[^\s\d$])(?P<body>(?:(?![A-Za-z]{4})[^$\n]){1,60}?)(?<=[^\s\\])\$(?![\w$])"),
+    re.compile(
+        r"(?<![A-Za-z0-9_$])\$(?=[^\s$])"
+        r"(?P<body>(?:(?!\d)(?:(?![A-Za-z]{4})[^$\n]){1,60}?|\d(?:(?![A-Za-z]{2})[^$\n]){0,59}?))"
+        r"(?<=[^\s\\])\$(?:(?=(?:th|st|nd|rd)\b)|(?![A-Za-z0-9_$]))"
+    ),
 )
 _MATHS_BLOCK = {"$$": "$$", r"\[": r"\]"}
 

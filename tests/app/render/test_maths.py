@@ -70,6 +70,7 @@ def ink(view: ProseView, colour: str) -> int:
         "```sh\necho $A_b$\n```",
         "half of $x^2",
         "| $5 | $10 |\n|---|---|\n| a | b |",
+        "from $5 to 6$, $20k or A$; $5-$10, $1/$2, ($3)($4), $1.50—$2 or 5$ + 6$",
     ],
 )
 def test_g09_prices_variables_and_code_are_no_maths(text: str) -> None:
@@ -80,6 +81,7 @@ def test_g09_prices_variables_and_code_are_no_maths(text: str) -> None:
     "formula",
     [
         *("$x^2$", "$n$", "$f(x)$", "$x < y$", "$O(n)$", r"$10\%$", "$$E=mc^2$$", r"\(a\)"),
+        *("$2x$", "$0 < x < 1$", "$1/2$", "$100$", "$5!$"),
         *(r"\[ a_1 * b * c_1 \]", "$$\na\n- b\n= c\n$$", "\\[\n+ a\n\\]", "$$\n1. a $$"),
     ],
 )
@@ -87,6 +89,10 @@ def test_g09_maths_is_found_whatever_markdown_its_characters_might_be(formula: s
     assert formulas(f"{formula}\n") == [formula]
     if "\n" not in formula:
         assert formulas(f"See {formula}, or **{formula}**.") == [formula, formula]
+
+
+def test_words_that_go_on_from_a_formula_and_scripts_without_spaces_leave_it_one() -> None:
+    assert formulas("the $i$th of $n$, and $2$nd; 从$x$到$y$") == ["$i$", "$n$", "$2$", "$x$", "$y$"]
 
 
 def test_a_formula_on_its_own_lines_ends_a_paragraph_and_stands_in_lists() -> None:
