@@ -22,11 +22,21 @@ VERIFY_ROWS = 6
 CHOICE_COPIES = 12
 """Float32 numbers for each score of a round while a token is drawn: a copy, sorted, summed up, compared, with noise."""
 FUSED = (64, 72, 80, 96, 128)
-"""Sizes of heads for which Metal reads a prompt without keeping the scores of its attention (MLX 0.32). For others
-there is a kernel that does, but it is slower, and not taken by itself."""
+"""Sizes of heads for which Metal reads a prompt without keeping the scores of its attention, whatever its rows.
+
+As `ScaledDotProductAttention::use_fallback` of MLX 0.32.4 has it: 256 and 512 have kernels too, but those are taken
+from 1,024 rows at a time on, or where a caller asks for them and gives up speed (force_fused). Where scores are kept,
+those of one layer are: by as much do builds of MLX differ that keep them and do not, on Macs with heads of 512 values
+(its pull requests 4487 and 4518). One table has far more than that for a 27B model (4505), and does not say why."""
 QUEUE = 11 * (50 << 20)
-"""Bytes that the commands Metal has been given but not done yet may touch, weights included: MLX hands over 50 MiB at a
-time and waits while ten such portions lie there. What they compute is held until they are done."""
+"""Bytes, weights included, that lie in the commands Metal has been given but has not done yet; what those compute is
+held until they are done. For whoever reads MLX's source: a command buffer is handed over once it touches 50 Mi values
+(40 on the smallest chips, device.cpp), and the next is waited with while more than ten are there (transforms.cpp).
+
+A value of two bytes is counted twice there where it leaves one buffer for the next, as nearly all do in large pieces
+of a prompt, so that a byte for each value is what published measurements on Macs are met with (test_memory.py). Nobody
+has published enough of smaller pieces, or of gated-delta layers, to tell how far off it is there: the values of all
+these buffers are twice as many bytes."""
 GROUP = 64
 """Quantised values that share a scale and a bias."""
 LEAST_CONTEXT = 2048

@@ -19,6 +19,7 @@ from engine.memory import (
     LEAST_CONTEXT,
     chat_memory,
     context_that_fits,
+    fit_of,
     memory_available,
     memory_needed,
     refuse_too_large,
@@ -272,6 +273,7 @@ PUBLISHED = [
     (QWEN_4B, WEIGHTS_4B, 6.5, 2048, 128, 4.25),
     (QWEN_4B, WEIGHTS_4B, 5.5, 2048, 128, 3.86),
     (QWEN_4B, WEIGHTS_4B, 4.5, 2048, 128, 3.35),
+    (QWEN_4B, WEIGHTS_4B, 4.5, 2048, 128, 3.30),
     (MOE_30B, WEIGHTS_30B, 8.5, 2048, 128, 33.46),
     (MOE_30B, WEIGHTS_30B, 6.5, 2048, 128, 25.82),
     (MOE_30B, WEIGHTS_30B, 5.5, 2048, 128, 22.01),
@@ -280,8 +282,9 @@ PUBLISHED = [
     (QWEN_4B, WEIGHTS_4B, 8.5, 50, 200, 4.37),
     (QWEN_8B, WEIGHTS_8B, 4.5, 50, 200, 4.72),
 ]
-"""The most memory in GB that mlx-lm's authors measured on an M4 Max (its BENCHMARKS.md, 2025-10 and 2026-02): config,
-weights and bits of each with its share of scale and bias, tokens of prompt and reply."""
+"""The most memory in GB that mlx-lm's authors measured on an M4 Max (its BENCHMARKS.md, 2025-10 and 2026-02), and the
+3.30 of a user on an M3 Pro with MLX 0.32.0 (its pull request 1569, 2026-07): config, weights and bits of each with its
+share of scale and bias, tokens of prompt and reply."""
 
 
 @pytest.mark.parametrize(("config", "weights", "bits", "prompt", "reply", "gigabytes"), PUBLISHED)
@@ -299,6 +302,49 @@ def test_k15_what_others_measured_on_a_mac_is_within_three_in_a_hundred(
     known = model(config, round(weights * bits / 8))
     said = replace(memory_needed(known, MAC, prompt + reply), choosing=0)  # it takes the likeliest
     assert said.total / GB == pytest.approx(gigabytes, rel=0.03)
+
+
+def gated_delta(
+    layers: int, hidden: int, feed: int, heads: int, groups: int, values: int, experts: int = 0
+) -> dict[str, Any]:
+    text = HYBRID_4B["text_config"] | {
+        "num_hidden_layers": layers,
+        "hidden_size": hidden,
+        "intermediate_size": feed,
+        "num_attention_heads": heads,
+        "num_key_value_heads": groups,
+        "linear_num_value_heads": values,
+        "vocab_size": 248_320,
+    }
+    if experts:
+        text |= {"num_experts_per_tok": experts, "moe_intermediate_size": feed}
+    return HYBRID_4B | {"text_config": text}
+
+
+EVERYDAY = [
+    (8, QWEN_4B, 4.02, 2.26, 4096, "fits"),
+    (8, gated_delta(32, 2560, 9216, 16, 4, 32), 4.2, 2.9, 4096, "fits"),
+    (16, gated_delta(32, 4096, 12_288, 16, 4, 32), 9.0, 5.6, 8192, "fits"),
+    (24, gated_delta(64, 5120, 17_408, 24, 4, 48), 27.0, 15.5, 4096, "tight"),
+    (32, gated_delta(64, 5120, 17_408, 24, 4, 48), 27.0, 15.5, 8192, "fits"),
+    (32, gated_delta(40, 2048, 512, 16, 2, 32, experts=8), 35.0, 19.9, 8192, "tight"),
+    (64, gated_delta(40, 2048, 512, 16, 2, 32, experts=8), 35.0, 19.9, 32_768, "well"),
+    (128, gated_delta(48, 3072, 1024, 32, 2, 64, experts=8), 122.0, 68.5, 32_768, "fits"),
+]
+"""GB of a Mac, a model's config, its weights and bytes in thousands of millions, tokens of a chat."""
+
+
+@pytest.mark.parametrize(("gigabytes", "config", "weights", "size", "context", "fit"), EVERYDAY)
+def test_k15_what_people_run_every_day_on_a_mac_is_not_called_too_large(
+    gigabytes: int, config: dict[str, Any], weights: float, size: float, context: int, fit: str
+) -> None:
+    computer = Device("Apple M4", 16, gigabytes << 30, None, True, "Darwin")
+    known = replace(model(config, round(size * GB), head=round(0.2 * GB)), parameters=round(weights * GB))
+    refuse_too_large(known, computer)
+    need, available = memory_needed(known, computer, context), memory_available(computer)
+    assert need.total <= available
+    assert fit_of(need.total, available) == fit
+    assert need.scores + need.queued < 0.12 * need.total
 
 
 def test_k15_a_large_model_reads_fewer_rows_at_a_time() -> None:
