@@ -59,12 +59,18 @@ class Chip:
 class Gate:
     """What a rule says about drafting: the rule, whether it allows it under Auto, and why in words.
 
-    `reason` stands after "Off: " or "On: ".
+    `reason` stands after "Off: " or "On: ". It is allowed as a `trial` where nobody knows what it is worth.
     """
 
     rule: str
     allows: bool
     reason: str
+    trial: bool = False
+
+    @property
+    def pays(self) -> bool | None:
+        """Whether drafting should pay, None where only a trial tells."""
+        return None if self.trial else self.allows
 
 
 @cache
@@ -104,13 +110,14 @@ def bandwidth_of(device: Device) -> int | None:
 def hardware_gate(device: Device, quantisation: str) -> Gate:
     """What the chip table says about this device for weights that are stored as `quantisation`."""
     if not is_apple(device):
-        return Gate("not_apple", True, "this is not an Apple chip, so MTP is on as a trial.")
+        return Gate("not_apple", True, "this is not an Apple chip, so MTP is on as a trial.", trial=True)
     row = _row(device.generation, weights_of(quantisation))
     if row is None:
-        return Gate("unknown_chip", True, "the generation of this Apple chip is not known, so MTP is on as a trial.")
+        reason = "the generation of this Apple chip is not known, so MTP is on as a trial."
+        return Gate("unknown_chip", True, reason, trial=True)
     if row.bound == "unmeasured":
         reason = f"nobody has published what {device.name} makes of {quantisation} weights, so MTP is on as a trial."
-        return Gate("measure_first", True, reason)
+        return Gate("measure_first", True, reason, trial=True)
     if row.bound == "bandwidth":
         return Gate(
             "bandwidth_bound",

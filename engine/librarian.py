@@ -289,7 +289,7 @@ class Librarian:
             available=memory_available(machine),
             disk_free=room_at(cache),
             folder=str(cache),
-            pays=gate.allows,
+            pays=gate.pays,
             reason=gate.reason,
             suggestions=suggest(machine),
             hub=self._address,

@@ -15,6 +15,11 @@ ROOM = 1.1
 them at most for the sizes in the catalog, whose pictures part stays on the disk."""
 READING_SPEED = 12
 """Tokens/s that a model should write at least: somewhat faster than people read."""
+AHEAD = {
+    True: "Its head should pay on this chip.",
+    None: "Its head is on as a trial here.",
+    False: "On this chip reading ahead is off by default.",
+}
 SMALLER_WHY = "Quicker to download, and lighter on memory."
 SMALLER = 0.7
 """The smaller model has at most this part of the other's bytes."""
@@ -51,5 +56,4 @@ def _why(entry: CatalogEntry, device: Device, largest: CatalogEntry, available: 
     if entry.head is None:
         return why
     gate = hardware_gate(device, entry.quantisation)
-    ahead = "Its head should pay on this chip." if gate.allows else "On this chip reading ahead is off by default."
-    return f"{why} {ahead}"
+    return f"{why} {AHEAD[gate.pays]}"

@@ -16,8 +16,14 @@ from app.views.empty import as_size, as_sold
 from app.views.instruments import Bar
 from app.views.model_row import FITS, Badge
 from app.views.read_ahead_sample import ReadAheadSample
-from app.words import tr
+from app.words import mark, tr
 from engine.types import LibraryFacts, Suggestion
+
+PAYS: dict[bool | None, str] = {
+    True: mark("Reading ahead should pay on this chip."),
+    None: mark("Reading ahead is on as a trial here."),
+    False: "",
+}
 
 
 class SuggestedModel(QWidget):
@@ -145,7 +151,7 @@ class FirstModels(QWidget):
 
     def _fill(self, facts: LibraryFacts) -> None:
         self.chip.setText(tr("{chip}, {memory}.", chip=facts.device.name, memory=as_sold(facts.device.memory)))
-        self.pays.show_text(tr("Reading ahead should pay on this chip.") if facts.pays else "")
+        self.pays.show_text(PAYS[facts.pays] and tr(PAYS[facts.pays]))
         for index, suggestion in enumerate(facts.suggestions):
             if index:
                 self._rows.addWidget(Hairline())

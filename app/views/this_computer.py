@@ -10,7 +10,13 @@ from app.library import Library
 from app.views.controls import Label, Paragraph, explain
 from app.views.empty import as_size, as_sold
 from app.views.instruments import Bar
-from app.words import tr
+from app.words import mark, tr
+
+PAYS: dict[bool | None, str] = {
+    True: mark("Should pay on this Mac"),
+    None: mark("On as a trial"),
+    False: mark("Off by default on this Mac"),
+}
 
 
 class Fact(QWidget):
@@ -94,8 +100,7 @@ class ThisComputer(QFrame):
                 folder=facts.folder,
             ),
         )
-        words = tr("Should pay on this Mac") if facts.pays else tr("Off by default on this Mac")
-        self.ahead.show_fact(words, facts.reason[:1].upper() + facts.reason[1:])
+        self.ahead.show_fact(tr(PAYS[facts.pays]), facts.reason[:1].upper() + facts.reason[1:])
         explain(
             self.ahead,
             tr(

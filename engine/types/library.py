@@ -165,14 +165,14 @@ class SearchPage:
 @dataclass(frozen=True)
 class LibraryFacts:
     """This computer as a place for models: the memory that one may have and the free disk, in bytes, the folder that
-    downloads go to, whether reading ahead pays on its chip with 4-bit weights and why, what is suggested, and the
-    address of the hub that is asked."""
+    downloads go to, whether reading ahead should pay on its chip with 4-bit weights (None: only a trial tells) and
+    why, what is suggested, and the address of the hub that is asked."""
 
     device: Device
     available: int
     disk_free: int
     folder: str
-    pays: bool
+    pays: bool | None
     reason: str
     suggestions: tuple[Suggestion, ...]
     hub: str

@@ -40,7 +40,7 @@ def facts() -> LibraryFacts:
     gate = hardware_gate(MAC, "4-bit")
     folder = "/Users/somebody/.cache/huggingface/hub"
     hub = "https://huggingface.co"
-    return LibraryFacts(MAC, AVAILABLE, 212 * GB, folder, gate.allows, gate.reason, suggest(MAC), hub)
+    return LibraryFacts(MAC, AVAILABLE, 212 * GB, folder, gate.pays, gate.reason, suggest(MAC), hub)
 
 
 def stored(repo: str, size: float, **changes: Any) -> StoredModel:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,7 @@ from engine.memory import ROOMY, TIGHT
 from engine.types import StoredModel
 from tests.app.house import House
 from tests.app.models_house import answer, download, go_silent, house_of, judged, question, type_and_find
+from tests.app.scripted_librarian import ScriptedLibrarian, facts
 from tests.app.scripted_worker import model_info
 from tests.checkpoints import build, drop_shard
 from tests.engine.folders import DENSE, TARGET, stored, write_folder, write_safetensors
@@ -231,11 +233,11 @@ def test_an_empty_field_shows_what_suits_this_computer_and_why(
     window = opened()
     window.show_page("find")
     qtbot.waitUntil(lambda: window._library.facts is not None)
-    facts = window._library.facts
-    assert facts is not None
+    about = window._library.facts
+    assert about is not None
     shown = [row for row in window.find.rows.values() if row.isVisibleTo(window.find)]
-    assert [row.name.accessibleName() for row in shown] == [each.entry.name for each in facts.suggestions]
-    for row, each in zip(shown, facts.suggestions, strict=True):
+    assert [row.name.accessibleName() for row in shown] == [each.entry.name for each in about.suggestions]
+    for row, each in zip(shown, about.suggestions, strict=True):
         assert each.why in row.note.words.accessibleName()
 
 
@@ -376,11 +378,11 @@ def test_the_first_run_suggests_a_model_for_this_computer_and_a_smaller_one_and_
     assert first is not None
     qtbot.waitUntil(lambda: first.isVisibleTo(house.window))
     assert not house.window.chat.empty.buttons[0].isVisibleTo(house.window)
-    facts = house.window.library.facts
-    assert facts is not None
-    assert len(first.rows) == len(facts.suggestions) > 0
-    entry = facts.suggestions[0].entry
-    assert facts.suggestions[0].why in first.rows[0].words.accessibleName()
+    about = house.window.library.facts
+    assert about is not None
+    assert len(first.rows) == len(about.suggestions) > 0
+    entry = about.suggestions[0].entry
+    assert about.suggestions[0].why in first.rows[0].words.accessibleName()
     served.add(entry.repo, write_folder(tmp_path / "m"))
     first.rows[0].button.click()
     qtbot.waitUntil(lambda: first.rows[0].button.text() == "Load")
@@ -388,6 +390,33 @@ def test_the_first_run_suggests_a_model_for_this_computer_and_a_smaller_one_and_
     download = house.window.library.of_repo(entry.repo)
     assert download is not None
     assert house.worker.loads[-1:] == [download.folder]
+    house.window.close()
+
+
+@pytest.mark.parametrize(
+    ("pays", "first_words", "strip_words"),
+    [
+        (True, "Reading ahead should pay on this chip.", "Should pay on this Mac"),
+        (None, "Reading ahead is on as a trial here.", "On as a trial"),
+        (False, "", "Off by default on this Mac"),
+    ],
+)
+def test_the_first_run_and_the_strip_promise_no_more_than_is_known_of_the_chip(
+    qtbot: QtBot, monkeypatch: pytest.MonkeyPatch, pays: bool | None, first_words: str, strip_words: str
+) -> None:
+    librarian = ScriptedLibrarian(about=replace(facts(), pays=pays))
+    monkeypatch.setattr(main, "make_librarian", lambda: librarian)
+    house = House(qtbot, Settings())
+    house.load()
+    first = house.window.findChild(FirstModels)
+    assert first is not None
+    qtbot.waitUntil(lambda: first.isVisibleTo(house.window))
+    assert first.pays.accessibleName() == first_words
+    house.window.menus["models"].trigger()
+    models = house.window.findChild(ModelsWindow)
+    assert models is not None
+    qtbot.waitUntil(lambda: bool(models.here.strip.ahead.value.text()))
+    assert models.here.strip.ahead.value.text() == strip_words
     house.window.close()
 
 

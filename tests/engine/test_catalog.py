@@ -89,8 +89,20 @@ def test_what_is_suggested_fits_and_says_why(name: str, gigabytes: int) -> None:
         assert each.fit != "too_large"
         assert each.why.endswith(".")
     best = suggest(computer)[0]
-    pays = hardware_gate(computer, "4-bit").allows
-    assert ("should pay" in best.why) == pays
+    assert ("should pay" in best.why) == (hardware_gate(computer, "4-bit").pays is True)
+
+
+@pytest.mark.parametrize(
+    "computer",
+    [
+        Device("Intel Xeon", None, 32 << 30, None, False, "Linux"),
+        Device("Apple M9", None, 32 << 30, None, True, "Darwin"),
+    ],
+)
+def test_nothing_is_promised_of_a_chip_of_which_nothing_is_known(computer: Device) -> None:
+    assert hardware_gate(computer, "4-bit").pays is None
+    assert "on as a trial" in hardware_gate(computer, "4-bit").reason
+    assert "on as a trial" in suggest(computer)[0].why
 
 
 def test_a_slow_memory_is_given_a_model_that_writes_faster_than_one_reads() -> None:
