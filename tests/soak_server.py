@@ -109,6 +109,10 @@ class Soak:
                 assert alone.startswith(text) if ask.break_off else text == alone, (ask, choice, text, alone)
         until(lambda: self.server.rows == 0)
 
+    def close(self) -> None:
+        """Let go of the connections."""
+        self._client.close()
+
     def _ask(self, ask: Ask) -> list[str]:
         """What was said, for each choice; nothing where there was no place."""
         time.sleep(ask.wait_s)
@@ -165,6 +169,7 @@ def main() -> None:
             held, arrays = process.memory_info().rss, mx.get_active_memory()
             started = time.monotonic()
             soak.run(list(asks(random, args.requests)), args.callers)
+            soak.close()
             seconds = time.monotonic() - started
             grown, grown_arrays = process.memory_info().rss - held, mx.get_active_memory() - arrays
         assert not worker._listeners, "everyone was told of the end"

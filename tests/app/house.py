@@ -33,7 +33,7 @@ class House:
             self.window.resize(1280, 840)
         self.session = self.window.session
         qtbot.addWidget(self.window, before_close_func=Window.close_unasked)
-        with qtbot.waitSignal(self.window.painted):
+        with qtbot.waitSignal(self.window.painted, timeout=30_000):
             self.window.show()
         self.bridge._timer.stop()  # the test says when a tick is
 
