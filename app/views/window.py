@@ -452,16 +452,25 @@ class Window(QMainWindow):
         self.close()
 
     def _may_close(self) -> bool:
-        """Ask once where several chats would break off."""
+        """Ask once where several chats would break off, or models are on their way."""
         chats = {writing.chat for writing in self.session.replies.under_way}
-        if len(chats) < 2 or self._unasked:
+        coming = [download for download in self.library.downloads if not download.ended]
+        if self._unasked or (len(chats) < 2 and not coming):
             return True
         question = QMessageBox(self)
         question.setIcon(QMessageBox.Icon.Question)
-        question.setText(tr("Quit while {count} chats are being written?", count=len(chats)))
-        question.setInformativeText(tr("What is written so far is kept, and each reply can be continued later."))
+        kept = []
+        stay_words = tr("Keep Downloading")
+        question.setText(tr("Quit while models are being downloaded?"))
+        if len(chats) > 1:
+            kept.append(tr("What is written so far is kept, and each reply can be continued later."))
+            stay_words = tr("Keep Writing")
+            question.setText(tr("Quit while {count} chats are being written?", count=len(chats)))
+        if coming:
+            kept.append(tr("What was downloaded so far is kept, and the download goes on at the next start."))
+        question.setInformativeText(" ".join(kept))
         leave = question.addButton(tr("Quit"), QMessageBox.ButtonRole.AcceptRole)
-        stay = question.addButton(tr("Keep Writing"), QMessageBox.ButtonRole.RejectRole)
+        stay = question.addButton(stay_words, QMessageBox.ButtonRole.RejectRole)
         question.setDefaultButton(leave)
         question.setEscapeButton(stay)
         question.exec()

@@ -47,7 +47,7 @@ def opened(
 
     open_models.house = house  # type: ignore[attr-defined]
     yield open_models
-    house.window.close()
+    house.window.close_unasked()
 
 
 def house_of(opened: Callable[[], ModelsWindow]) -> House:

@@ -203,7 +203,7 @@ def take_models(appearance: theme.Appearance, folder: Path) -> None:
     shown.show_page("here")
     download(rate=41e6, seconds_left=125.0)
     take("narrow")
-    window.close()
+    window.close_unasked()
 
 
 def gated(repo: str) -> failures.HubError:
@@ -238,4 +238,4 @@ def take_first_run(appearance: theme.Appearance, folder: Path) -> None:
     librarian.under_way = (replace(COMING, id=f"{repo}@main", repo=repo, rate=41e6, seconds_left=125.0),)
     window.library.go_on()
     take("first-run-downloading")
-    window.close()
+    window.close_unasked()

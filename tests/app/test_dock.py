@@ -81,5 +81,5 @@ def test_a_real_download_comes_to_the_icon_and_leaves_it_when_it_is_paused_or_th
     assert QApplication.windowIcon().cacheKey() == usual
     window._library.resume("somebody/tiny@main")
     qtbot.waitUntil(lambda: badges[-1:] == [1])
-    house_of(opened).window.close()
+    house_of(opened).window.close_unasked()
     assert badges[-1] == 0

@@ -110,7 +110,7 @@ def test_from_a_search_over_a_kill_and_three_broken_lines_to_a_reply_that_reads_
             assert reply.decision.mode == "mtp"
             assert reply.stats.accepted > 0
         finally:
-            home.window.close()
+            home.window.close_unasked()
 
 
 def parts_in(blobs: Path) -> list[int]:

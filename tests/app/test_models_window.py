@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import Qt
+from PySide6.QtCore import Qt, QTimer
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
@@ -346,7 +346,7 @@ def test_a_head_comes_along_with_its_model(
     qtbot.waitUntil(lambda: bool(target.mtp.text()) and target.action.text() == "Load")
 
 
-def test_d19_closing_the_window_ends_no_download_and_the_next_start_goes_on(
+def test_d19_closing_the_window_ends_no_download_quitting_asks_and_the_next_start_goes_on(
     opened: Callable[[], ModelsWindow], served: Hub, qtbot: QtBot, tmp_path: Path
 ) -> None:
     served.add("somebody/tiny", write_folder(tmp_path / "tiny"))
@@ -355,7 +355,13 @@ def test_d19_closing_the_window_ends_no_download_and_the_next_start_goes_on(
     qtbot.waitUntil(lambda: window._library.downloads[0].have > 9_000)
     window.close()
     assert [each.state for each in window._library.downloads] == ["fetching"]
-    house_of(opened).window.close()
+    closing = house_of(opened).window
+    QTimer.singleShot(0, lambda: answer("Keep Downloading"))
+    closing.close()
+    assert closing.isVisible()
+    QTimer.singleShot(0, lambda: answer("Quit"))
+    closing.close()
+    assert not closing.isVisible()
     served.behave()
     again = House(qtbot)
     again.load()
