@@ -33,8 +33,14 @@ def main() -> int:
 
         print("There is no display for the window, so here is the chat in the terminal.", file=sys.stderr)
         return cli.main(["chat"])
-    from app.main import main as open_window
+    try:
+        from app.main import main as open_window
+    except Exception as error:  # a library that is not there or not for this system: by a double click nothing is seen
+        from app import crash
 
+        crash.install()
+        crash.tell(error)
+        return 1
     return open_window()
 
 

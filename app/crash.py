@@ -15,7 +15,7 @@ from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from types import TracebackType
 
-from app import paths
+from app import paths, preflight
 from app.words import tr
 
 log = logging.getLogger(__name__)
@@ -93,7 +93,8 @@ def _unhandled_in_thread(args: threading.ExceptHookArgs) -> None:
 
 
 def tell(error: BaseException) -> None:
-    """Say that Foreword cannot start, in a dialog where there is a display and on stderr in any case."""
+    """Say that Foreword cannot start, in a dialog where there is a display and on stderr in any case. The dialog is
+    Qt's, or the system's where Qt is what cannot start."""
     log.critical("cannot start", exc_info=error)
     words = tr(
         "Foreword could not start.\n\n{name}: {error}\n\nYour models and settings are kept. "
@@ -111,4 +112,5 @@ def tell(error: BaseException) -> None:
         if qt is not None and QApplication.platformName() != "offscreen":
             QMessageBox.critical(None, "Foreword", words)
     except Exception:
-        log.exception("the dialog could not be shown either")
+        log.exception("Qt could not show the dialog either")
+        preflight.alert(tr("Foreword could not start"), words)

@@ -96,9 +96,13 @@ def refuse(host: Host | None = None, tell: Callable[[str], None] | None = None) 
 def show(words: str) -> None:
     """Tell people on stderr, and on a Mac in a dialog of the system's."""
     print(words, file=sys.stderr)
+    alert(tr("Foreword cannot run on this Mac"), words)
+
+
+def alert(title: str, words: str) -> None:
+    """Show a dialog of the system's on a Mac, for which nothing of ours has to work; elsewhere nothing."""
     if sys.platform != "darwin":
         return
-    title = tr("Foreword cannot run on this Mac")
     command = ["/usr/bin/osascript", str(ALERT), title, words]
     try:
         subprocess.run(command, timeout=DIALOG_S, check=False, capture_output=True)

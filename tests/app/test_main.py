@@ -97,6 +97,35 @@ def test_p05_an_early_failure_is_told_and_logged(
     assert "no screen to draw on" in paths.log_file().read_text()
 
 
+@pytest.mark.parametrize("lost", ["PySide6.QtWidgets", "app.session"])
+def test_p05_what_cannot_even_be_imported_is_told_and_logged(tmp_path: Path, lost: str) -> None:
+    code = (
+        "import sys\n"
+        f"sys.modules[{lost!r}] = None\n"
+        "from app import __main__ as entry, preflight\n"
+        "preflight.alert = lambda title, words: print(title, words)\n"
+        "sys.argv = ['foreword']\n"
+        "raise SystemExit(entry.main())\n"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        env={**os.environ, "FOREWORD_HOME": str(tmp_path), "QT_QPA_PLATFORM": "offscreen"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert run.returncode == 1
+    log_file = tmp_path / "foreword.log"
+    for told in (run.stderr, log_file.read_text()):
+        assert lost in told
+    assert "Foreword could not start." in run.stderr
+    assert str(log_file) in run.stderr
+    by_the_system = lost.startswith("PySide6")  # where Qt is not there it can show no dialog
+    assert ("Foreword could not start." in run.stdout) == by_the_system
+
+
 def test_p05_a_log_that_cannot_be_written_stops_nothing(hooks: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FOREWORD_HOME", "/dev/null/nowhere")
     crash.install()
