@@ -20,6 +20,10 @@ from engine.sizes import size_words
 LONGEST_WAIT = 3600.0
 """Seconds. A server that asks for more is taken at this."""
 
+CUT_OFF = ("EOF", "BAD_RECORD_MAC")
+"""In what OpenSSL says where a secure connection was not refused but ended or garbled on its way, as a line that breaks
+does it: that passes."""
+
 TRY_LATER = "Try again in a few minutes."
 SIGN_IN = "Open a page in your browser, sign in to the network if it asks you to, then try again."
 
@@ -159,7 +163,7 @@ def unreachable(error: Exception, address: str) -> HubError:
     if isinstance(error, httpx.UnsupportedProtocol | httpx.InvalidURL | ValueError):
         what = f"“{without_query(address)}” is no address of a hub."
         return HubError("address", what, next_step="Check HF_ENDPOINT; it begins with https://.", detail=detail)
-    if "SSL" in str(error):
+    if "SSL" in str(error) and not any(word in str(error) for word in CUT_OFF):
         what = f"No secure connection to {host} came about."
         return HubError("tls", what, next_step=SIGN_IN, detail=detail)
     if isinstance(error, httpx.TimeoutException):

@@ -3,6 +3,7 @@
 import json
 import socket
 import ssl
+import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
@@ -142,6 +143,37 @@ def test_no_network_a_plain_server_behind_https_and_no_address_are_told_apart() 
                 connection.json("/api/models")
             found[caught.value.report.code] = caught.value.passing
     assert found == {"no_network": True, "tls": False, "address": False}
+
+
+def test_d03_a_line_that_breaks_while_a_secure_connection_is_made_is_waited_for() -> None:
+    def hang_up(server: socket.socket) -> None:
+        there, _ = server.accept()
+        with there:
+            there.recv(1 << 16)
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(10)
+        thread = threading.Thread(target=hang_up, args=(server,))
+        thread.start()
+        address = f"https://127.0.0.1:{server.getsockname()[1]}"
+        with Connection(address, hub_token="") as connection, pytest.raises(HubError) as caught:
+            connection.json("/api/models")
+        thread.join()
+    assert caught.value.passing
+
+
+@pytest.mark.parametrize(
+    ("said", "passing"),
+    [
+        ("[SSL: UNEXPECTED_EOF_WHILE_READING] EOF occurred in violation of protocol", True),
+        ("[SSL: DECRYPTION_FAILED_OR_BAD_RECORD_MAC] decryption failed or bad record mac", True),
+        ("[SSL: WRONG_VERSION_NUMBER] wrong version number", False),
+        ("[SSL: TLSV1_ALERT_PROTOCOL_VERSION] tlsv1 alert protocol version", False),
+    ],
+)
+def test_d03_a_secure_connection_that_is_cut_off_is_no_refusal(said: str, passing: bool) -> None:
+    for kind in (httpx.ConnectError, httpx.ReadError):
+        assert failures.unreachable(kind(said), "https://huggingface.co").passing is passing
 
 
 @pytest.mark.parametrize(("number", "code"), [(9, "clock"), (10, "clock"), (18, "certificate"), (20, "certificate")])
