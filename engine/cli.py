@@ -21,7 +21,7 @@ from engine.errors import EngineError
 from engine.memory import need_words
 from engine.parts import parts_of
 from engine.printed import report_json, table
-from engine.sizes import size_words
+from engine.sizes import count_words, size_words
 from engine.terminal import Engine, Printer, ReportedError
 from engine.types import (
     MAX_DEPTH,
@@ -541,14 +541,6 @@ def head_words(head: HeadInfo) -> str:
     trial = head.trial
     tried = "not tried yet" if trial is None else f"{trial.accepted} of {trial.evaluated} drafts accepted when tried"
     return f"{where}, {head.quantisation}, {size_words(head.bytes)}, {tried}"
-
-
-def count_words(number: int) -> str:
-    """3,400,000 -> "3.4 million"."""
-    for unit, word in ((1_000_000_000, " billion"), (1_000_000, " million")):
-        if number >= unit:
-            return f"{number / unit:.3g}{word}"
-    return f"{number:,}"
 
 
 def totals_line(totals: Snapshot) -> str:

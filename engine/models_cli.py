@@ -11,7 +11,7 @@ from typing import Any
 from engine import downloads_cli
 from engine.errors import EngineError
 from engine.printed import failed, report_json, table
-from engine.sizes import size_words
+from engine.sizes import count_words, size_words
 from engine.types import Judgement, SearchOrder, SearchPage, Suggestion
 
 
@@ -152,7 +152,7 @@ def judgement_table(found: Judgement) -> str:
     assert found.fit is not None
     lines = [
         ("Model", f"{found.repo or found.name} ({capability.model_type})"),
-        ("Parameters", f"{capability.parameters / 1e9:.3g} billion, {capability.quantisation}"),
+        ("Parameters", f"{count_words(capability.parameters)}, {capability.quantisation}"),
         ("Made for", f"{capability.context:,} tokens"),
         ("On disk", size_words(found.size)),
         ("Fit", f"{FIT_WORDS[found.fit]}: {size_words(memory.total)} of {size_words(found.available)}"),

@@ -70,7 +70,7 @@ ENGINE = {
         *("engine.decode.depth", "engine.model.capability", "engine.model.refusals", "engine.measure"),
     ),
     "engine.bench": (
-        *("engine.types", "engine.errors", "engine.device", "engine.telemetry"),
+        *("engine.types", "engine.sizes", "engine.errors", "engine.device", "engine.telemetry"),
         *("engine.decode", "engine.model", "engine.library", "engine.measure", "engine.policy"),
     ),
     "engine.trials": ("engine.types", "engine.errors", "engine.model.refusals", "engine.whole_file"),

@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterable, Sequence
 
 from engine.bench.case import ArmResult, CaseResult, Spread
+from engine.sizes import count_words
 
 BAR = 40
 """Characters of the longest bar."""
@@ -136,14 +137,6 @@ def bars(arms: Sequence[ArmResult]) -> str:
 def _bar(length: float) -> str:
     eighths = round(length * 8)
     return "█" * (eighths // 8) + EIGHTHS[eighths % 8].strip()
-
-
-def count_words(number: int) -> str:
-    """350_358_560 -> "350 million"."""
-    for unit, word in ((1_000_000_000, " billion"), (1_000_000, " million")):
-        if number >= unit:
-            return f"{number / unit:.3g}{word}"
-    return f"{number:,}"
 
 
 def page(date: str, machine: Sequence[tuple[str, str]], regimes: Sequence[tuple[str, str]]) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from engine.cli import main
+from engine.sizes import count_words
 from tests.checkpoints import build
 from tests.engine.folders import write_folder
 from tests.hub import Answer, Hub
@@ -29,6 +30,19 @@ def test_show_says_what_a_model_would_be_here_part_by_part(
     assert rows[:5] == ["Model", "Parameters", "Made for", "On disk", "Fit"]
     assert "Fits well" in shown
     assert "MTP ready. On: " in shown
+
+
+@pytest.mark.parametrize(
+    ("count", "words"),
+    [
+        (183_000, "183,000"),
+        (2_860_000, "2.86 million"),
+        (999_990_000, "1 billion"),
+        (1_026_000_000_000, "1.03 trillion"),
+    ],
+)
+def test_the_weights_of_a_model_are_counted_in_words_that_suit_them(count: int, words: str) -> None:
+    assert count_words(count) == words
 
 
 def test_show_as_json_gives_every_number_and_the_receipt(
