@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from time import perf_counter
 
+import shiboken6
 from PySide6.QtCore import QEvent, Qt, QTimer, Signal
 from PySide6.QtGui import QKeyEvent, QPainter, QPaintEvent, QTextCursor
 from PySide6.QtWidgets import QHBoxLayout, QLineEdit, QWidget
@@ -176,6 +177,8 @@ class FindBar(QWidget):
         for text in self._transcript.texts() if words else ():
             if len(found) >= MOST:
                 break
+            if not shiboken6.isValid(text):  # taken away since the search began
+                continue
             if isinstance(text, Thought):
                 found += [Match(text, n, 0) for n in range(text.text.casefold().count(words.casefold()))]
                 continue
@@ -187,6 +190,7 @@ class FindBar(QWidget):
                 known[text] = (revision, words, list(_matches(text, words)))
             found += known[text][2]
             yield
+        found = self._still_there(found)
         changed = found != self._matches or known.keys() != self._known.keys()
         self._known = known
         if changed:
@@ -198,6 +202,11 @@ class FindBar(QWidget):
             self._wanted = False
             self._go_to(self._first_in_sight())
         self._say()
+
+    def _still_there(self, matches: list[Match]) -> list[Match]:
+        """Those whose texts have not been taken away with their turns."""
+        texts = set(self._transcript.texts())
+        return [match for match in matches if match.text in texts]
 
     def _nearest(self, gone: Match) -> Match | None:
         """What is left where a match was: its thought has been unfolded, or the text around it set anew."""
@@ -217,6 +226,7 @@ class FindBar(QWidget):
     # -------------------------------------------------------------- going
 
     def _step(self, by: int) -> None:
+        self._matches = self._still_there(self._matches)
         if not self._matches:
             self._wanted = bool(self.words)
             return

@@ -203,3 +203,24 @@ def test_the_keys_of_the_menu_reach_the_bar(house: House) -> None:
     QTest.keyClick(bar.field, Qt.Key.Key_Escape)
     assert not bar.isVisible()
     assert QPoint(0, 0) == bar.mapTo(window.chat, QPoint(0, 0))
+
+
+def test_what_was_found_in_a_turn_that_is_gone_is_gone_to_no_more(qtbot: QtBot, bar: FindBar) -> None:
+    tell(bar, [("Which harbour?", HARBOUR)])
+    look_for(qtbot, bar, "harbour", "1 of 4")
+    conversation(bar).clear()
+    qtbot.waitUntil(lambda: not conversation(bar)._gone)
+    bar.go_on()
+    assert bar.matches == []
+
+
+def test_a_search_goes_on_when_what_it_was_to_look_through_has_been_taken_away(qtbot: QtBot, bar: FindBar) -> None:
+    tell(bar, [("Which harbour?", HARBOUR), ("And which harbour is that?", "A harbour.")])
+    bar.open_bar()
+    bar.field.setText("harbour")
+    search = bar._search("harbour")
+    next(search)
+    conversation(bar).cut(2)
+    qtbot.waitUntil(lambda: not conversation(bar)._gone)
+    assert list(search)
+    assert len(bar.matches) == 4
