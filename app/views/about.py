@@ -95,10 +95,10 @@ class AboutWindow(QWidget):
         table.setColumnMinimumWidth(0, NAMES)
         table.setColumnStretch(1, 1)
         for line, (name, value) in enumerate(about.facts(device, qVersion())):
-            table.addWidget(Label(name, "small", "text3"), line, 0)
-            shown = Label(value, "small")
-            shown.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-            table.addWidget(shown, line, 1)
+            # Both can be selected: Qt sets what cannot a pixel lower.
+            for column_at, label in enumerate((Label(name, "small", "text3"), Label(value, "small"))):
+                label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+                table.addWidget(label, line, column_at)
         column.addLayout(table)
         head = QHBoxLayout()
         head.setSpacing(20)
