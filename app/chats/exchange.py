@@ -153,7 +153,8 @@ def _read(data: dict[str, Any]) -> Chat:
     settings = data.get("settings")
     take_settings(chat, settings if isinstance(settings, dict) else {})
     messages = data.get("messages")
-    fill(chat, _renumbered([_record(each) for each in messages if isinstance(each, dict)] if messages else []))
+    every = messages if isinstance(messages, list) else []
+    fill(chat, _renumbered([_record(each) for each in every if isinstance(each, dict)]))
     return chat
 
 

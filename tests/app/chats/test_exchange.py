@@ -198,6 +198,15 @@ def test_half_a_character_anywhere_in_an_export_costs_only_itself(tmp_path: Path
     assert "## half \ufffd\n\nhalf \ufffd" in (tmp_path / "file.md").read_text()
 
 
+@pytest.mark.parametrize("messages", [5, True, "all", {"1": {"role": "user"}}, None])
+def test_sp03_where_messages_are_no_list_there_are_none(tmp_path: Path, messages: object) -> None:
+    file = tmp_path / "file.json"
+    written = {"title": "Harbours", "named": True, "messages": messages}
+    file.write_text(json.dumps({"format": "foreword chats", "version": 1, "chats": [written]}))
+    (chat,) = import_json(file)
+    assert (chat.title, chat.turns) == ("Harbours", [])
+
+
 anything = st.recursive(
     st.none()
     | st.booleans()
@@ -220,7 +229,7 @@ chat_settings = st.fixed_dictionaries(
     {}, optional=dict.fromkeys(("instructions", "sampling", "seed", "max_tokens", "used_tokens"), anything)
 )
 chat = st.fixed_dictionaries(
-    {"messages": st.lists(message | known_message | anything, max_size=6)},
+    {"messages": st.lists(message | known_message | anything, max_size=6) | anything},
     optional={
         "settings": chat_settings | anything,
         "draft_files": files | anything,
