@@ -44,7 +44,7 @@ class Dock(QObject):
 
     def follow(self, downloads: Sequence[Download]) -> None:
         """These are the downloads now. Only those that are on their way count."""
-        running = [download for download in downloads if not download.ended and download.state != "removing"]
+        running = [download for download in downloads if download.on_its_way]
         total = sum(download.total for download in running)
         percent = 100 * sum(download.have for download in running) // total if total else 0
         now = (len(running), percent) if running else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from PySide6.QtCore import QRectF, QSize, Qt
+from PySide6.QtCore import QEvent, QRectF, QSize, Qt
 from PySide6.QtGui import QIcon, QKeySequence, QPainter, QPixmap, QShortcut
 from PySide6.QtWidgets import QApplication, QLineEdit, QStackedWidget, QVBoxLayout, QWidget
 
@@ -31,6 +31,7 @@ class ModelsWindow(QWidget):
     def __init__(self, session: Session, library: Library, parent: QWidget | None = None) -> None:
         super().__init__(parent, Qt.WindowType.Window)
         self._library = library
+        self._was_left = False
         self.setWindowTitle(tr("Models"))
         self.setProperty("kind", "page")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
@@ -88,7 +89,7 @@ class ModelsWindow(QWidget):
 
     def _count_downloads(self) -> None:
         """How many are on their way, in a bubble at the segment."""
-        count = sum(not download.ended for download in self._library.downloads)
+        count = sum(download.on_its_way for download in self._library.downloads)
         button = self.segments.button("downloads")
         button.setLayoutDirection(Qt.LayoutDirection.RightToLeft)  # the bubble belongs behind the words
         button.setIconSize(QSize(GAP + BUBBLE, BUBBLE))
@@ -127,6 +128,16 @@ class ModelsWindow(QWidget):
         self.show()
         self.raise_()
         self.activateWindow()
+
+    def changeEvent(self, event: QEvent) -> None:
+        """Whoever comes back from another window may have plugged a disk in, or used another program."""
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.ActivationChange:
+            if not self.isActiveWindow():
+                self._was_left = True
+            elif self._was_left:
+                self._was_left = False
+                self._library.refresh()
 
     def focusNextPrevChild(self, forward: bool) -> bool:
         page = self._shown_page

@@ -454,7 +454,7 @@ class Window(QMainWindow):
     def _may_close(self) -> bool:
         """Ask once where several chats would break off, or models are on their way."""
         chats = {writing.chat for writing in self.session.replies.under_way}
-        coming = [download for download in self.library.downloads if not download.ended]
+        coming = [download for download in self.library.downloads if download.on_its_way]
         if self._unasked or (len(chats) < 2 and not coming):
             return True
         question = QMessageBox(self)

@@ -58,3 +58,8 @@ class Download:
     def ended(self) -> bool:
         """Whether nothing more happens without somebody doing something."""
         return self.state in ("paused", "failed", "done")
+
+    @property
+    def on_its_way(self) -> bool:
+        """Whether more of it is to come without anybody doing anything."""
+        return not self.ended and self.state != "removing"

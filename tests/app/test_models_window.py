@@ -126,8 +126,10 @@ def test_d27_a_model_on_a_disk_that_is_away_stays_on_the_list(
     house.window.menus["models"].trigger()
     qtbot.waitUntil(lambda: window.here.rows[path].state.text() == "Not connected")
     assert window.here.rows[path].action.isHidden()
+    house.window.activateWindow()
+    qtbot.waitUntil(lambda: not window.isActiveWindow())
     (tmp_path / "unplugged").rename(disk)
-    house.window.menus["models"].trigger()
+    window.activateWindow()
     qtbot.waitUntil(lambda: window.here.rows[path].action.isVisibleTo(window))
     assert window.here.rows[path].action.text() == "Load"
 
