@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from PySide6.QtCore import QTimer, Signal
 from PySide6.QtWidgets import QHBoxLayout, QLineEdit, QVBoxLayout, QWidget
 
@@ -133,7 +135,7 @@ class FindPage(Page):
         if library.searching:
             return tr("Asking the hub…")
         if (trouble := library.trouble) is not None:
-            return f"{sentences(trouble)} {tr(STILL)}"
+            return sentences(replace(trouble, kept=tr(STILL)))
         if library.words:
             return "" if library.found else tr(NOTHING)
         if library.facts is None:

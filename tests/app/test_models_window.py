@@ -222,7 +222,8 @@ def test_without_the_hub_it_says_so_what_is_kept_and_tries_again(
     served.misbehave("", Answer(503), stage="search")
     window = opened()
     type_and_find(qtbot, window, "tiny")
-    assert window.find.status.accessibleName()
+    what, kept = "The hub has a problem of its own right now.", "What is on this Mac works without the hub."
+    assert window.find.status.accessibleName() == f"{what} {kept} Try again in a few minutes."
     assert window.find.again.isVisibleTo(window.find)
     window.find.again.click()
     qtbot.waitUntil(lambda: "somebody/tiny" in window.find.rows)
