@@ -33,7 +33,7 @@ from app.views.window import Window
 SWITCH_INTERVAL_S = 0.0005
 """How long a thread may hold Python before it has to let another one run: the window must never wait long."""
 
-IMPORTS = ("numpy", "pyqtgraph", "engine.http_client", "engine.librarian")
+IMPORTS = ("numpy", "engine.http_client", "engine.librarian")
 """What the window needs later and the worker imports first: two threads importing at once wait for each other."""
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-QT = ("PySide6", "shiboken6", "pyqtgraph", "PyQt6")
+QT = ("PySide6", "shiboken6", "PyQt6")
 MLX = ("mlx", "mlx_lm")
 
 

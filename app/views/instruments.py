@@ -142,7 +142,7 @@ class Why(QFrame):
 
 
 class PlotGroup(QWidget):
-    """Heading, value now, and a plot that is built when the worker has imported what it needs."""
+    """Heading, value now, and a plot that is built when the window has been painted."""
 
     def __init__(self, heading: str, tooltip: str) -> None:
         super().__init__()

@@ -206,7 +206,7 @@ class SpeedPanel(QWidget):
         return pinned
 
     def build_plots(self) -> None:
-        """Build the plots; once, when pyqtgraph has been imported elsewhere."""
+        """Build the plots; once, after the first paint, which waits for nothing that is not seen."""
         if self.speed_plot.plot is not None:
             return
         self.speed_plot.plot = Plot(

@@ -34,7 +34,7 @@ class ImportWatch(importlib.abc.MetaPathFinder):
         self.threads: dict[str, str] = {}
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> None:
-        if name in ("mlx.core", "mlx_lm", "numpy", "pyqtgraph", "transformers"):
+        if name in ("mlx.core", "mlx_lm", "numpy", "transformers"):
             self.threads[name] = threading.current_thread().name
 
 

@@ -1,7 +1,5 @@
 """What the window says when the pointer rests on something, and what a click leaves alone."""
 
-import numpy  # noqa: F401  # the worker imports both before the window draws a plot
-import pyqtgraph  # noqa: F401
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QWidget
 

@@ -11,8 +11,6 @@ from datetime import date, datetime, timedelta
 from pathlib import Path
 from time import thread_time
 
-import numpy  # noqa: F401  # the worker imports both before the window draws a plot
-import pyqtgraph  # noqa: F401
 import pytest
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtWidgets import QApplication, QFileDialog, QLineEdit

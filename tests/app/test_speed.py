@@ -5,8 +5,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import date
 
-import numpy  # noqa: F401  # the worker imports both before the window draws a plot
-import pyqtgraph  # noqa: F401
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication
@@ -18,6 +16,7 @@ from app.bridge import Bridge
 from app.session import Session
 from app.settings import Settings
 from app.views.instruments import Digits
+from app.views.plot import Plot
 from app.views.speed import NUMBERS_EVERY, SpeedPanel
 from app.views.verdict import FigureWords
 from engine.types import Checked, CheckProgress, Device, HeadInfo, Measured, MtpWish, PositionCount, Refusal
@@ -219,17 +218,47 @@ def test_st08_a_plot_holds_at_most_a_minute_of_points(bench: Bench) -> None:
     assert 590 <= bench.panel.speed_plot.plot.points("mtp") <= 601
 
 
+def column(plot: Plot, x: int) -> list[str]:
+    """The colours of a column of pixels, as the plot is painted now."""
+    image = plot.grab().toImage()
+    return [image.pixelColor(x, y).name().upper() for y in range(image.height())]
+
+
 def test_dk02_plots_follow_the_theme(bench: Bench) -> None:
     bench.load()
-    bench.exchange("mtp")
-    theme.choose("dark")
     plot = bench.panel.speed_plot.plot
-    assert plot._view.backgroundBrush().color() == theme.current().colour("panel")
-    assert plot._curves["mtp"].opts["pen"].color() == theme.current().colour("accent")
-    assert all(curve.opts["pen"].widthF() == 1 for curve in plot._curves.values())
-    plot.set_reference(plot.top / 2, "plain 20.0")
-    theme.choose("light")
-    assert plot._reference_text.fill.color() == theme.current().colour("panel")
+    assert plot is not None
+    plot.set_top(79.0)  # 80 pixels high: each whole number is the middle of one
+    plot.set_span(10.0)
+    plot.show_points("mtp", [-10.0, 0.0], [30.0, 30.0])
+    plot.set_reference(35.0, "plain 35.0")
+    for appearance in ("light", "dark", "light"):
+        theme.choose(appearance)
+        colours = theme.current()
+        said = {name: colours.colour(name).name().upper() for name in ("panel", "line", "accent", "plotreference")}
+        across = column(plot, 200)
+        assert across[79 - 30] == said["accent"]
+        assert across.count(said["accent"]) == 1, "lines are one pixel wide"
+        assert (across[0], across[79]) == (said["line"], said["line"])
+        assert said["plotreference"] in {column(plot, x)[79 - 35] for x in range(200, 206)}
+        assert across.count(said["panel"]) >= 75
+        assert said["accent"] not in column(plot, 4), "the words of the dashed line have a ground of their own"
+
+
+def test_a_curve_has_gaps_where_nothing_was_measured_and_ends_at_the_gutter(qtbot: QtBot) -> None:
+    plot = Plot(80, [("mtp", "accent")], "Speed", str)
+    qtbot.addWidget(plot)
+    plot.resize(228, 80)
+    plot.set_top(79.0)
+    plot.set_span(10.0)
+    plot.show_points("mtp", [-20.0, -6.0, -5.0, -4.0, 0.0], [20.0, 20.0, None, 20.0, 20.0])
+    plot.show_marks([-5.0])
+    accent, border = (theme.current().colour(name).name().upper() for name in ("accent", "border"))
+    assert plot.points("mtp") == 4
+    assert [column(plot, x)[59] == accent for x in (10, 70, 90, 110, 130, 198, 215)] == [
+        *(True, True, False, False, True, True, False)
+    ]
+    assert column(plot, 100).count(border) + column(plot, 99).count(border) > 70
 
 
 def test_a_definition_that_is_too_long_leaves_the_numbers_in_sight(bench: Bench) -> None:

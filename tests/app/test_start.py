@@ -8,6 +8,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from tests.app import bench_start
+
 ROOT = Path(__file__).parents[2]
 
 BEFORE_THE_FIRST_PAINT = {
@@ -53,6 +57,25 @@ def test_only_what_the_first_paint_needs_is_imported_before_it(tmp_path: Path) -
     of_the_engine = {name.split(".")[1] for name in modules if name.startswith("engine.")}
     assert of_the_engine - OF_THE_ENGINE == set()
     assert len([name for name in modules if name.split(".")[0] not in ("app", "engine")]) <= MODULES
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="each system counts what is resident in its own way")
+def test_before_a_model_is_loaded_the_app_takes_less_than_180_mb() -> None:
+    assert bench_start.run(loads=False)["idle"]["resident"] < 180  # 161 when this was written
+
+
+def test_what_the_engines_thread_imports_has_nothing_of_qt() -> None:
+    """Qt makes its classes when Python asks for them, and two threads must not ask at once."""
+    code = (
+        "import sys, app.main, importlib\n"
+        "qt = {name for name in sys.modules if name.startswith(('PySide6', 'shiboken6'))}\n"
+        "for name in (*app.main.IMPORTS, 'mlx_lm.utils', 'engine.service'): importlib.import_module(name)\n"
+        "print({name for name in sys.modules if name.startswith(('PySide6', 'shiboken6'))} - qt)"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (run.returncode, run.stdout) == (0, "set()\n"), run.stderr
 
 
 def test_the_hub_is_asked_without_a_library_for_terminals() -> None:

@@ -3,8 +3,6 @@
 from dataclasses import replace
 from itertools import pairwise
 
-import numpy  # noqa: F401  # the worker imports both before the window draws a plot
-import pyqtgraph  # noqa: F401
 import pytest
 from PySide6.QtCore import QEvent, QSize, Qt
 from PySide6.QtGui import QAccessible, QGuiApplication
