@@ -19,7 +19,6 @@ class PageSelection:
 
     def __init__(self, texts: Callable[[], Sequence[PageText]]) -> None:
         self._texts = texts
-        self._order: list[PageText] = []
         self._anchor: PageText | None = None
         self._position = 0
         self._all = False
@@ -31,21 +30,20 @@ class PageSelection:
     def press(self, text: PageText) -> None:
         """The mouse was pressed in `text`, which has placed its own cursor: what other texts had selected is not."""
         self._all = False
-        self._order = list(self._texts())
-        for other in self._order:
+        for other in self._texts():
             if other is not text:
                 _unselect(other)
         self._anchor, self._position = text, text.textCursor().anchor()
 
     def drag(self, to: QPoint) -> bool:
         """The mouse has been moved to this place of the screen; whether that is outside the text it was pressed in."""
-        anchor = self._anchor
-        if anchor is None or anchor not in self._order:
+        anchor, order = self._anchor, list(self._texts())  # anew: a reply may be written meanwhile, or replaced
+        if anchor is None or anchor not in order:
             return False
         self.followed(to)
-        target = self._text_at(to)
-        here, there = self._order.index(anchor), self._order.index(target)
-        for index, text in enumerate(self._order):
+        target = _text_at(order, to)
+        here, there = order.index(anchor), order.index(target)
+        for index, text in enumerate(order):
             if not min(here, there) <= index <= max(here, there):
                 _unselect(text)
             elif index not in (here, there):
@@ -60,9 +58,8 @@ class PageSelection:
 
     def drag_on(self, to: QPoint) -> None:
         """The page has moved under the mouse, which is still at this place of the screen."""
-        self._order = list(self._texts())
-        if not self.drag(to) and self._anchor in self._order:
-            text = self._anchor
+        text = self._anchor
+        if not self.drag(to) and text is not None and text in self._texts():
             _select(text, self._position, text.cursorForPosition(text.viewport().mapFromGlobal(to)).position())
 
     def release(self) -> None:
@@ -94,10 +91,11 @@ class PageSelection:
             return "\n\n".join(said.strip("\n") for said in self.everything())
         return "\n\n".join(text.selected_markdown().strip("\n") for text in self.selected())
 
-    def _text_at(self, place: QPoint) -> PageText:
-        """The text at a height of the screen; between two texts, the upper one."""
-        above = [text for text in self._order if _on_screen(text).top() <= place.y()]
-        return above[-1] if above else self._order[0]
+
+def _text_at(order: Sequence[PageText], place: QPoint) -> PageText:
+    """The one of these texts at a height of the screen; between two texts, the upper one."""
+    above = [text for text in order if _on_screen(text).top() <= place.y()]
+    return above[-1] if above else order[0]
 
 
 def _on_screen(text: PageText) -> QRect:

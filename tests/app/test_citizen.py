@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from PySide6.QtWidgets import QApplication
@@ -159,3 +161,13 @@ def test_an_answer_without_a_measured_reply_calls_nobody(house: House) -> None:
     call = call_of(house, away=True)
     call.reply_ended(Chat(), Answer(text="half", outcome="interrupted"))
     assert call.said == ""
+
+
+# ---------------------------------------------------------------- motion
+
+
+def test_nothing_moves_by_itself_so_there_is_no_motion_to_reduce() -> None:
+    sources = list((Path(__file__).parents[2] / "app").rglob("*.py"))
+    assert len(sources) > 100
+    moving = re.compile(r"Q\w*Animation|QTimeLine|QGraphicsEffect|QMovie")
+    assert [path.name for path in sources if moving.search(path.read_text(encoding="utf-8"))] == []

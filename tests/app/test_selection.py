@@ -145,6 +145,17 @@ def test_a_new_selection_ends_the_old_one(transcript: Transcript) -> None:
     assert [text.selected_text() for text in transcript.selection.selected()] == ["Some"]
 
 
+def test_dragging_goes_on_when_turns_are_taken_away_meanwhile(qtbot: QtBot, transcript: Transcript) -> None:
+    question, before, *_ = texts(transcript)
+    QTest.mousePress(question.viewport(), Qt.MouseButton.LeftButton, pos=QPoint(40, 20))
+    transcript.cut(2)
+    qtbot.waitUntil(lambda: not transcript._gone)
+    below = question.viewport().mapFromGlobal(transcript.mapToGlobal(transcript.rect().bottomLeft()))
+    QTest.mouseMove(question.viewport(), below)
+    assert before.textCursor().hasSelection()
+    assert len(transcript.selection.selected()) == len(texts(transcript))
+
+
 def test_select_all_and_copy_give_the_source_of_every_message(transcript: Transcript) -> None:
     texts(transcript)[1].setFocus()
     QTest.keyClick(texts(transcript)[1], Qt.Key.Key_A, Qt.KeyboardModifier.ControlModifier)
