@@ -64,7 +64,10 @@ def built_address() -> str:
 
 def _is_safe(address: str) -> bool:
     """Whether nobody on the way can change the answer: https, or this very computer."""
-    parts = urlsplit(address)
+    try:
+        parts = urlsplit(address)
+    except ValueError:
+        return False
     return (parts.scheme == "https" and bool(parts.hostname)) or (
         parts.scheme == "http" and parts.hostname in ("127.0.0.1", "::1")
     )
@@ -109,7 +112,8 @@ def _get(address: str) -> bytes:
     else:
         connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=TIMEOUT_S)
     try:
-        connection.putrequest("GET", parts.path or "/", skip_accept_encoding=True)
+        asked = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+        connection.putrequest("GET", asked, skip_accept_encoding=True)
         connection.endheaders()
         answer = connection.getresponse()
         if answer.status != http.client.OK:
@@ -132,8 +136,7 @@ def read(body: bytes) -> Release:
     if not isinstance(version, str) or not isinstance(notes, str | None) or not isinstance(page, str):
         raise NoAnswerError(tr("The answer cannot be read."))
     is_newer(version, version)
-    parts = urlsplit(page)
-    if parts.scheme != "https" or not parts.hostname:
+    if not page.startswith("https://") or not _is_safe(page):
         raise NoAnswerError(tr("The answer names a page that is not https."))
     return Release(version, (notes or "")[:LONGEST_NOTES], page)
 

@@ -70,10 +70,14 @@ def settle(qtbot: QtBot, asks: Updates) -> None:
 
 def test_the_question_names_its_host_and_nothing_else(served: Served) -> None:
     assert fetch(served.address) == Release(NEWER["version"], NEWER["notes"], NEWER["page"])
-    assert served.seen == [("GET /foreword.json HTTP/1.1", {"Host": served.host})]
+    fetch(f"{served.address}?channel=1")
+    asked = [f"GET /foreword.json{query} HTTP/1.1" for query in ("", "?channel=1")]
+    assert served.seen == [(line, {"Host": served.host}) for line in asked]
 
 
-@pytest.mark.parametrize("address", ["http://foreword.example/a", "ftp://foreword.example/a", "file:///etc/passwd", ""])
+@pytest.mark.parametrize(
+    "address", ["http://foreword.example/a", "ftp://foreword.example/a", "file:///etc/passwd", "https://[", ""]
+)
 def test_only_https_is_asked(address: str) -> None:
     with pytest.raises(NoAnswerError, match="not https"):
         fetch(address)
@@ -95,6 +99,7 @@ def test_it_follows_no_other_address(served: Served) -> None:
         (b'{"version": "soon", "page": "https://a.example"}', "names no version"),
         (b'{"version": "2.0", "page": "http://a.example"}', "not https"),
         (b'{"version": "2.0", "page": "file:///Applications"}', "not https"),
+        (b'{"version": "2.0", "page": "https://["}', "not https"),
     ],
 )
 def test_an_answer_that_is_none_is_not_believed(body: bytes, why: str) -> None:
