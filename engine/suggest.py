@@ -11,8 +11,9 @@ from engine.sizes import size_words
 from engine.types import CatalogEntry, Device, Suggestion
 
 ROOM = 1.1
-"""Memory that a model takes by its files: its keys and values for a chat, and what it works with, come to a tenth of
-them at most for the sizes in the catalog, whose pictures part stays on the disk."""
+"""Memory that a model takes by its files, whose pictures part stays on the disk: a chat of 8,192 tokens and the work
+for it come to a tenth of the larger ones in the catalog. For the smallest it is a quarter, and no Mac is so small that
+this would matter."""
 READING_SPEED = 12
 """Tokens/s that a model should write at least: somewhat faster than people read."""
 AHEAD = {

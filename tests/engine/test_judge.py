@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from engine.errors import EngineError, ModelError
+from engine.evidence import remember, versions_now
 from engine.inspection import inspect
 from engine.judge import judge, judge_folder, judge_repo
 from engine.library import outline
@@ -20,10 +21,11 @@ from engine.library.hub import Budget, Hub
 from engine.library.remote import listing
 from engine.library.repo_id import RepoId
 from engine.memory import fit_of, memory_available
-from engine.types import Device, Judgement, Loaded, MemoryNeed
+from engine.types import Device, Evidence, Judgement, Loaded, MemoryNeed
 from engine.worker import Worker
 from tests.checkpoints import SIDECAR, build, drop_shard, drop_tokenizer, spoil_config
 from tests.engine.folders import DENSE, stored, write_folder, write_safetensors
+from tests.engine.test_evidence import prompt
 from tests.engine.test_inspection import until
 from tests.hub import LOGIN_PAGE, Answer, Bytes, Content, Drop, Generated, IgnoreRange
 from tests.hub import Hub as ServedHub
@@ -260,6 +262,29 @@ def test_the_verdict_is_the_policys_in_a_few_words(
     assert (found.mtp.kind, found.mtp.words) == (kind, words)
     assert found.mtp.sentence.startswith(("On: ", "Off: "))
     assert (found.receipt.refusal is None) == (kind == "ready")
+
+
+@pytest.mark.parametrize(
+    ("device", "ms", "kind", "words", "speed_up"),
+    [(M2, 12.5, "ready", "1.60×, measured", 1.6), (M4, 25.0, "off_here", "Off: 0.80×, measured", 0.8)],
+    ids=["pays on a chip that is said to be slow", "does not pay on one that is said to be quick"],
+)
+def test_what_was_measured_on_this_computer_counts_for_more_than_its_chip_and_is_the_badge(
+    device: Device, ms: float, kind: str, words: str, speed_up: float, tmp_path: Path, served: ServedHub, hub: Hub
+) -> None:
+    folder = build(tmp_path / "tiny", layout="mlx")
+    before = judge_folder(folder, device=device)
+    assert before.capability is not None
+    assert before.capability.head is not None
+    assert before.mtp.speed_up is None
+    target, head = before.capability.fingerprint, before.capability.head.fingerprint
+    prompts = (prompt("code", 20, k1=ms), prompt("prose", 20, k1=ms))
+    remember(Evidence(target, head, device.name, versions_now(), "2026-11-29", prompts))
+    found = judge_folder(folder, device=device).mtp
+    assert (found.kind, found.words, found.speed_up) == (kind, words, pytest.approx(speed_up))
+    assert found.sentence.startswith("On: " if kind == "ready" else "Off: ")
+    served.add(REPO, folder)
+    assert remote(hub, device=device).mtp.speed_up is None, "it was measured here, and an outline has no fingerprint"
 
 
 def test_a_model_of_a_kind_without_heads_is_no_fault(tmp_path: Path, served: ServedHub, hub: Hub) -> None:
