@@ -15,6 +15,7 @@ from pytestqt.qtbot import QtBot
 from app import main
 from app.settings import Settings
 from app.views.controls import Label
+from app.views.downloads import progress_words
 from app.views.first_run import FirstModels
 from app.views.model_row import MEANINGS, ModelRow
 from app.views.models import ModelsWindow
@@ -22,7 +23,7 @@ from engine.judge import CONTEXT
 from engine.librarian import Librarian
 from engine.library.places import Places
 from engine.memory import ROOMY, TIGHT
-from engine.types import StoredModel
+from engine.types import Download, StoredModel
 from tests.app.house import House
 from tests.app.models_house import answer, download, go_silent, house_of, judged, question, type_and_find
 from tests.app.scripted_librarian import ScriptedLibrarian, facts
@@ -347,6 +348,15 @@ def test_a_head_comes_along_with_its_model(
     qtbot.waitUntil(lambda: len(window.here.rows) == 3)  # Guide, the folder, the model: a head alone is none
     target = next(row for path, row in window.here.rows.items() if "Qwen3.8" in path)
     qtbot.waitUntil(lambda: bool(target.mtp.text()) and target.action.text() == "Load")
+    shown = {each.repo.rpartition("/")[2]: each for each in window.downloads.rows.values()}
+    assert shown["Qwen3.8-27B-4bit"].main.text() == "Load"
+    assert shown["Qwen3.8-27B-MTP-4bit"].main.isHidden(), "a head by itself cannot be loaded"
+
+
+@pytest.mark.parametrize(("rate", "words"), [(41.4e6, "41 MB/s"), (1.2e6, "1 MB/s"), (48_200.0, "48 KB/s")])
+def test_a_slow_line_is_not_said_to_be_quicker_than_it_is(rate: float, words: str) -> None:
+    coming = Download("a@main", "somebody/tiny", "main", "fetching", "abc", 10**9, 5 * 10**9, rate, 60.0)
+    assert f" · {words} · " in progress_words(coming)
 
 
 def test_d19_closing_the_window_ends_no_download_quitting_asks_and_the_next_start_goes_on(
