@@ -24,8 +24,9 @@ from engine.library.hub import Hub
 from engine.library.local import GUIDE, resolve
 from engine.library.places import Places, disk_use
 from engine.library.repo_id import parse
-from engine.library.snapshot import cache_folder, is_head, kind_of, size_of, whole_of
+from engine.library.snapshot import cache_folder, kind_of, size_of, whole_of
 from engine.memory import memory_available
+from engine.model.capability import is_head
 from engine.suggest import suggest
 from engine.types import (
     Download,

@@ -104,7 +104,7 @@ ENGINE = {
     ),
     "engine.librarian": (
         *("engine.types", "engine.errors", "engine.device", "engine.memory", "engine.chips", "engine.library"),
-        *("engine.judge", "engine.suggest"),
+        *("engine.model.capability", "engine.judge", "engine.suggest"),
     ),
     "engine.writing": (
         *("engine.types", "engine.errors", "engine.telemetry", "engine.sampling"),

@@ -39,6 +39,13 @@ def time_words(seconds: float) -> str:
     return tr("about {count} h left", count=round(seconds / 3600))
 
 
+def rate_words(rate: float) -> str:
+    """Bytes a second as people read them: "41 MB/s", "80 KB/s"."""
+    if rate < 999_500:
+        return tr("{count} KB/s", count=round(rate / 1000))
+    return tr("{rate}/s", rate=as_size(round(rate)))
+
+
 def progress_words(download: Download) -> str:
     """How far a download has come, and how fast it goes on."""
     parts = []
@@ -48,7 +55,7 @@ def progress_words(download: Download) -> str:
         parts.append(tr("{have} of {total}", have=as_size(download.have), total=as_size(download.total)))
     if download.state == "fetching":
         if download.rate:
-            parts.append(tr("{rate}/s", rate=as_size(round(download.rate))))
+            parts.append(rate_words(download.rate))
         if download.seconds_left is not None:
             parts.append(time_words(download.seconds_left))
     else:
@@ -123,7 +130,9 @@ class DownloadRow(QWidget):
         said = "" if error is None else " ".join(part for part in (error.what, error.kept, error.next_step) if part)
         self.trouble.show_text(said)
         self.trouble.setVisible(bool(said))
-        words = {"paused": tr("Resume"), "failed": tr("Try again"), "done": tr("Load"), "removing": ""}.get(
+        is_head = any(head.repo == download.repo for head in self._library.heads)  # of no use by itself
+        load = "" if is_head else tr("Load")
+        words = {"paused": tr("Resume"), "failed": tr("Try again"), "done": load, "removing": ""}.get(
             download.state, tr("Pause")
         )
         self.main.setText(words)
@@ -174,6 +183,7 @@ class DownloadsPage(Page):
         self.column.addWidget(self.token)
         self.column.addStretch(1)
         library.downloads_changed.connect(self.refresh)
+        library.here_changed.connect(self.refresh)  # which of them are heads may be known now
         self.refresh()
 
     def enter_token(self) -> None:

@@ -20,7 +20,7 @@ from pathlib import Path
 from engine.errors import ModelError
 from engine.library.remote import Listing, RemoteFile, check_file
 from engine.library.transfer import PART, held
-from engine.model.capability import TOKENIZERS, weight_files
+from engine.model.capability import TOKENIZERS, is_head, weight_files
 from engine.model.tensor_files import read_header
 from engine.types import StoredModel
 from engine.whole_file import write_whole
@@ -284,11 +284,6 @@ def kind_of(folder: Path) -> str | None:
     except (OSError, ValueError, AttributeError, RecursionError):
         return None
     return kind if isinstance(kind, str) else ""
-
-
-def is_head(kind: str) -> bool:
-    """Whether a folder of this kind holds a head alone, which has no tokenizer of its own and is no model."""
-    return kind.endswith("_mtp")
 
 
 def older(snapshot: Path) -> list[Path]:

@@ -276,6 +276,12 @@ def _refuse_remote_code(config: Mapping[str, Any]) -> None:
             detail=f"model_file={config.get('model_file')!r}, auto_map={config.get('auto_map')!r}",
         )
     if not known:
+        if is_head(model_type):
+            raise ModelError(
+                "unsupported_model",
+                "This is an MTP head, not a model: it belongs to the one that it was made for.",
+                next_step="Download that model: a head that is known for it comes along.",
+            )
         announced = undriven_of(config)
         raise ModelError(
             "unsupported_model",
@@ -284,6 +290,11 @@ def _refuse_remote_code(config: Mapping[str, Any]) -> None:
             else f"Foreword does not know models of the kind “{model_type}”.",
             next_step="Choose another model, or look for an update of Foreword.",
         )
+
+
+def is_head(model_type: str) -> bool:
+    """Whether a folder of this kind holds a head alone, which has no tokenizer of its own and is no model."""
+    return model_type.endswith("_mtp")
 
 
 def _refuse_own_cache(config: Mapping[str, Any]) -> None:

@@ -309,6 +309,9 @@ def test_a_head_in_a_repo_of_its_own_is_looked_at_and_offered(tmp_path: Path, se
     assert there.mtp.sidecar.repo == HEAD_REPO
     assert there.memory is not None
     assert there.memory.head > 0
+    alone = remote(hub, HEAD_REPO)
+    assert alone.error is not None
+    assert "MTP head, not a model" in alone.error.what
 
 
 def test_a_model_is_opened_with_the_head_that_was_made_for_it_and_is_here(
