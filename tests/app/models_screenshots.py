@@ -234,8 +234,10 @@ def take_first_run(appearance: theme.Appearance, folder: Path) -> None:
         window.grab().save(str(folder / f"{name}-{appearance}.png"))
 
     take("first-run")
-    repo = facts().suggestions[0].entry.repo
-    librarian.under_way = (replace(COMING, id=f"{repo}@main", repo=repo, rate=41e6, seconds_left=125.0),)
+    entry = facts().suggestions[0].entry
+    rate, left = 41e6, entry.size - COMING.have
+    coming = replace(COMING, id=f"{entry.repo}@main", repo=entry.repo, total=entry.size, rate=rate)
+    librarian.under_way = (replace(coming, seconds_left=left / rate),)
     window.library.go_on()
     take("first-run-downloading")
     window.close_unasked()
