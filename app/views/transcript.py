@@ -344,8 +344,9 @@ class Transcript(QScrollArea):
             self._unpin(turn)
 
     def _unpin(self, turn: UserTurn | ReplyView) -> None:
-        del self._pinned[turn]
-        turn.hold_layout(False)
+        if turn in self._pinned:  # laying out another moves the page, which may have come to this one by then
+            del self._pinned[turn]
+            turn.hold_layout(False)
 
     def _is_near(self, turn: UserTurn | ReplyView) -> bool:
         top, height = self.verticalScrollBar().value(), self.viewport().height()

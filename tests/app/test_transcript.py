@@ -206,6 +206,26 @@ def test_while_the_window_is_dragged_only_what_is_near_takes_the_new_width(
     assert views[0].width() == before
 
 
+def test_a_turn_that_comes_near_while_another_is_laid_out_takes_its_width_once(
+    transcript: Transcript, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    transcript.set_chat([("one", "A line of words.\n"), ("two", "A line of words.\n")])
+    first, second = transcript.turns[:2]
+    for turn in (first, second):
+        turn.hold_layout(True)
+        transcript._pinned[turn] = None
+    lay_out, laid_out = type(first).hold_layout, []
+
+    def lay_out_and_move_the_page(held: bool) -> None:
+        laid_out.append(first)
+        lay_out(first, held)
+        transcript.verticalScrollBar().valueChanged.emit(0)
+
+    monkeypatch.setattr(first, "hold_layout", lay_out_and_move_the_page)
+    transcript._unpin_near()
+    assert (laid_out, transcript._pinned) == ([first], {})
+
+
 def test_another_width_stays_at_the_end(transcript: Transcript) -> None:
     write(transcript.add_reply(), PARAGRAPH * 30)
     for width in (500, 1100):
