@@ -16,6 +16,7 @@ from PySide6.QtWidgets import (
     QFrame,
     QHBoxLayout,
     QLabel,
+    QLineEdit,
     QPushButton,
     QScrollArea,
     QSizePolicy,
@@ -175,6 +176,14 @@ class IconButton(QToolButton):
         self.setIcon(icon(self._icon_name))
 
 
+def finish_editing() -> None:
+    """Let what was typed into a field count as if it had been left: something is about to happen that leaves the cursor
+    there, and may depend on it."""
+    field = QApplication.focusWidget()
+    if isinstance(field, QLineEdit) and field.isModified():
+        field.editingFinished.emit()
+
+
 class Segments(QFrame):
     """A few exclusive choices in one track. `chosen` says which one a person picked; `choose` is silent."""
 
@@ -198,6 +207,7 @@ class Segments(QFrame):
             button.setAccessibleName(f"{name}: {text}")
             button.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
             button.setFocusPolicy(Qt.FocusPolicy.TabFocus)  # a click leaves the cursor where one was writing
+            button.pressed.connect(finish_editing)
             button.toggled.connect(lambda on, button=button: self._embolden(button, on))
             self._embolden(button, False)
             self._group.addButton(button, index)

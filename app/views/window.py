@@ -29,7 +29,7 @@ from app.settings import GUIDE
 from app.updates import Updates
 from app.views.about import AboutWindow
 from app.views.chat import ChatView
-from app.views.controls import FocusRing, Hairline
+from app.views.controls import FocusRing, Hairline, finish_editing
 from app.views.first_run import FirstModels
 from app.views.header import HEADER, Header
 from app.views.inspector import WIDTH as INSPECTOR
@@ -54,6 +54,9 @@ NARROWEST_CHAT = 480
 """Where the conversation would be narrower than this, the sidebar makes room, then the inspector."""
 
 TITLE_BAR = 32
+
+WITHIN_A_FIELD = ("undo", "redo", "cut", "copy", "paste", "select_all")
+"""Actions that are part of typing into a field."""
 
 
 class Window(QMainWindow):
@@ -174,6 +177,8 @@ class Window(QMainWindow):
         }
         for name, do in does.items():
             if name in self.menus:
+                if name not in WITHIN_A_FIELD:
+                    self.menus[name].triggered.connect(lambda _=False: finish_editing())
                 self.menus[name].triggered.connect(lambda _=False, do=do: do())
         self.menus["look_for_updates"].setVisible(bool(self.updates.address))
         self.updates.found.connect(self.chat.tell_of_update)

@@ -10,6 +10,7 @@ from app.settings import Settings
 from app.views.number_field import NumberField, NumberRow
 from app.views.sampling import MAX_TOKENS, SAMPLING, SEED, SamplingPanel
 from engine.types import SamplingChoice
+from tests.app.house import House
 from tests.app.scripted_worker import ScriptedWorker, model_info
 
 BY_NAME = {quantity.name: quantity for quantity in (*SAMPLING, SEED, MAX_TOKENS)}
@@ -253,3 +254,39 @@ def test_whose_a_value_is_fits_its_field(panel: SamplingPanel) -> None:
     field = panel.fields["repetition_penalty"]
     for words in ("1.05 for this model", "1.05 for all chats"):
         assert field.fontMetrics().horizontalAdvance(words) <= field.width() - 2 * 8 - 4
+
+
+# ---------------------------------------------------------------- typed and not finished
+
+
+def typing(qtbot: QtBot) -> tuple[House, NumberField]:
+    """A window with a temperature that was typed, and the cursor still behind it."""
+    house = House(qtbot)
+    house.load()
+    house.exchange("Hello", "Yes")
+    house.window.inspector.show_tab(1)
+    panel = house.window.findChild(SamplingPanel)
+    assert panel is not None
+    field = panel.fields["temperature"]
+    house.window.activateWindow()
+    qtbot.waitUntil(house.window.isActiveWindow)
+    field.setFocus()
+    qtbot.keyClicks(field, "0.25")
+    return house, field
+
+
+def test_what_was_typed_counts_for_the_level_it_was_typed_at(qtbot: QtBot) -> None:
+    house, field = typing(qtbot)
+    panel = house.window.findChild(SamplingPanel)
+    assert panel is not None
+    qtbot.mouseClick(panel.level.button("model"), Qt.MouseButton.LeftButton)
+    assert house.session.current.sampling.temperature == 0.25
+    assert field.text() == ""
+
+
+def test_what_was_typed_counts_for_what_is_done_with_a_key(qtbot: QtBot) -> None:
+    house, field = typing(qtbot)
+    house.window.menus["copy"].trigger()
+    assert field.isModified(), "this belongs to the typing"
+    house.window.menus["regenerate"].trigger()
+    assert house.worker.subject.sampling.temperature == 0.25
