@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from PySide6.QtCore import QRectF, QSize, Qt, QTimer
 from PySide6.QtGui import QGuiApplication, QPainter, QPaintEvent
-from PySide6.QtWidgets import QAbstractButton, QSizePolicy
+from PySide6.QtWidgets import QAbstractButton, QApplication, QLineEdit, QSizePolicy
 
 from app import theme
 from app.icons import icon
@@ -19,6 +19,20 @@ _ICON = 14
 _GAP = 7
 _PADDING = 8
 _FLUSH_GAP = 16
+
+
+def finish_editing() -> None:
+    """Let what was typed into a field count as if it had been left: something is about to happen that leaves the cursor
+    there, and may depend on it."""
+    field = QApplication.focusWidget()
+    if isinstance(field, QLineEdit) and field.isModified():
+        field.editingFinished.emit()
+
+
+def leave_cursor(button: QAbstractButton) -> None:
+    """Let a click on the button leave the cursor where one was writing; what was typed there counts by then."""
+    button.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+    button.pressed.connect(finish_editing)
 
 
 class QuietButton(QAbstractButton):
@@ -35,7 +49,7 @@ class QuietButton(QAbstractButton):
         self._colour = colour
         self._faint = False
         self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
-        self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+        leave_cursor(self)
         self.setAttribute(Qt.WidgetAttribute.WA_Hover)
         self.say(icon_name, name, words)
 

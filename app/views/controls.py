@@ -16,7 +16,6 @@ from PySide6.QtWidgets import (
     QFrame,
     QHBoxLayout,
     QLabel,
-    QLineEdit,
     QPushButton,
     QScrollArea,
     QSizePolicy,
@@ -27,6 +26,7 @@ from shiboken6 import isValid
 
 from app import theme
 from app.icons import icon
+from app.render.buttons import leave_cursor
 
 TOOLTIP_LINE = 64
 """Characters."""
@@ -152,7 +152,7 @@ class Button(QPushButton):
         self._dress()
         self.setCursor(Qt.CursorShape.PointingHandCursor if kind == "link" else Qt.CursorShape.ArrowCursor)
         self.setAutoDefault(False)
-        self.setFocusPolicy(Qt.FocusPolicy.TabFocus)  # a click leaves the cursor where one was writing
+        leave_cursor(self)
 
     def _dress(self) -> None:
         self.setFont(theme.current().font(self._role))
@@ -167,21 +167,13 @@ class IconButton(QToolButton):
         self.setProperty("kind", "icon")
         self.setAccessibleName(name)
         self.setToolTip(name)
-        self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+        leave_cursor(self)
         self.setIconSize(QSize(16, 16))
         theme.signals().changed.connect(self._tint)
         self._tint()
 
     def _tint(self) -> None:
         self.setIcon(icon(self._icon_name))
-
-
-def finish_editing() -> None:
-    """Let what was typed into a field count as if it had been left: something is about to happen that leaves the cursor
-    there, and may depend on it."""
-    field = QApplication.focusWidget()
-    if isinstance(field, QLineEdit) and field.isModified():
-        field.editingFinished.emit()
 
 
 class Segments(QFrame):
@@ -206,8 +198,7 @@ class Segments(QFrame):
             button.setCheckable(True)
             button.setAccessibleName(f"{name}: {text}")
             button.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
-            button.setFocusPolicy(Qt.FocusPolicy.TabFocus)  # a click leaves the cursor where one was writing
-            button.pressed.connect(finish_editing)
+            leave_cursor(button)
             button.toggled.connect(lambda on, button=button: self._embolden(button, on))
             self._embolden(button, False)
             self._group.addButton(button, index)

@@ -13,6 +13,7 @@ from app import theme
 from app.chats.chat import Chat
 from app.chats.rows import Hit
 from app.icons import icon
+from app.render.buttons import leave_cursor
 from app.session import Session
 from app.views.chat_list import INSET, ROW, TEXT_AT, WIDTH, ChatList, Row, by_day, row_of
 from app.views.controls import Hairline, IconButton, Label, Paragraph, explain, restyle
@@ -31,7 +32,7 @@ class ActionRow(QAbstractButton):
         self.setText(words)
         self.setFixedHeight(ROW)
         self.setAccessibleName(words)
-        self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+        leave_cursor(self)
         self.setAttribute(Qt.WidgetAttribute.WA_Hover)
 
     def sizeHint(self) -> QSize:

@@ -8,6 +8,7 @@ from PySide6.QtWidgets import QAbstractButton, QHBoxLayout, QSizePolicy, QWidget
 
 from app import theme
 from app.icons import icon
+from app.render.buttons import leave_cursor
 from app.views.controls import Label
 from app.words import tr
 
@@ -26,7 +27,7 @@ class _Chevron(QAbstractButton):
         self.setFixedSize(width, HEIGHT)
         self.setAccessibleName(name)
         self.setToolTip(name)
-        self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+        leave_cursor(self)
         self.setAttribute(Qt.WidgetAttribute.WA_Hover)
 
     def paintEvent(self, event: QPaintEvent) -> None:

@@ -23,13 +23,14 @@ from app.actions import Actions
 from app.chats.chat import Chat
 from app.library import Library
 from app.local_api import LocalApi
+from app.render.buttons import finish_editing
 from app.render.page_text import PageText
 from app.session import Session
 from app.settings import GUIDE
 from app.updates import Updates
 from app.views.about import AboutWindow
 from app.views.chat import ChatView
-from app.views.controls import FocusRing, Hairline, finish_editing
+from app.views.controls import FocusRing, Hairline
 from app.views.first_run import FirstModels
 from app.views.header import HEADER, Header
 from app.views.inspector import WIDTH as INSPECTOR

@@ -284,6 +284,15 @@ def test_what_was_typed_counts_for_the_level_it_was_typed_at(qtbot: QtBot) -> No
     assert field.text() == ""
 
 
+def test_what_was_typed_counts_for_the_message_that_is_sent_with_a_click(qtbot: QtBot) -> None:
+    house, field = typing(qtbot)
+    house.window.chat.composer.input.insertPlainText("And now?")
+    qtbot.mouseClick(house.window.chat.composer.send, Qt.MouseButton.LeftButton)
+    assert house.worker.subject.messages[-1].content == "And now?"
+    assert house.worker.subject.sampling.temperature == 0.25
+    assert field.text() == "0.25"
+
+
 def test_what_was_typed_counts_for_what_is_done_with_a_key(qtbot: QtBot) -> None:
     house, field = typing(qtbot)
     house.window.menus["copy"].trigger()
