@@ -128,7 +128,9 @@ class Input(QTextEdit):
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         key = event.key()
-        if key in (Qt.Key.Key_Return, Qt.Key.Key_Enter) and not self._composing:
+        if key in (Qt.Key.Key_Return, Qt.Key.Key_Enter):
+            if self._composing:  # it picks a candidate, and is no new line either
+                return
             if event.modifiers() & Qt.KeyboardModifier.ShiftModifier:
                 self.textCursor().insertBlock()
                 self.ensureCursorVisible()

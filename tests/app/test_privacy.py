@@ -9,10 +9,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from PySide6.QtGui import QDesktopServices
 
 from app.chats.chat import Answer
 from app.chats.record import answer_of, record_of_answer
 from app.paths import RESOURCES
+from app.views.chat import open_link
 
 ROOT = Path(__file__).parents[2]
 
@@ -128,6 +130,15 @@ def test_a_reply_of_guide_is_its_own_after_the_app_was_moved() -> None:
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux lists the sockets of a process this way")
+def test_a_link_of_a_reply_opens_a_web_page_or_a_message_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[str] = []
+    monkeypatch.setattr(QDesktopServices, "openUrl", lambda url: opened.append(url.toString()))
+    fine = ["https://example.org/", "http://example.org/", "mailto:someone@example.org"]
+    for address in (*fine, "file:///etc/hostname", "javascript:alert(1)", "x-apple.systempreferences:", "", "a b"):
+        open_link(address)
+    assert opened == fine
+
+
 def test_one_that_is_opened_would_be_seen_by_both(tmp_path: Path) -> None:
     found = chat(tmp_path, to="127.0.0.1")
     assert found["heard"] == ["socket.connect (('127.0.0.1', 9),)"]
