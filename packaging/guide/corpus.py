@@ -111,11 +111,11 @@ class Corpus:
         self.topics: dict[str, Topic] = {}
         self._slots: dict[str, list[str]] = {}
         self._explained: set[str] = set()
-        for file in ("smalltalk", "app", "mtp", "keys", "code", "beyond"):
+        for file in ("smalltalk", "app", "chats", "mtp", "keys", "code", "beyond"):
             entries = _toml(file + ".toml")
             self._slots |= entries.pop("slots", {})
             self.topics |= {name: Topic(name, entry, frames) for name, entry in entries.items()}
-            if file in ("app", "mtp", "keys"):
+            if file in ("app", "chats", "mtp", "keys"):
                 self._explained |= set(entries)
         for name, topic in list(self.topics.items()):
             for kind, text in (("more", topic.more), ("why", topic.why)):
