@@ -79,6 +79,7 @@ def right_share(name: str, cases: list[Case], corpus: Corpus, speaker: Speaker, 
 def acceptance(folder: Path, cases: list[Case], sampling: Any) -> None:
     """Prints how many drafts the target accepts, by position and over all."""
     from engine import device
+    from engine.decode.loop import write_alone
     from engine.model.load import load as load_model
     from engine.model.text import ChatText
     from engine.policy import decide
@@ -98,7 +99,7 @@ def acceptance(folder: Path, cases: list[Case], sampling: Any) -> None:
             messages += (Message("user", said),)
             request = Request(number, "", messages, sampling, seed=number, max_tokens=MAX_TOKENS, mtp=wish)
             writer = ReplyWriter(request, loaded, text, decision, lambda event: None)
-            reply = writer.run(blank_conversation(loaded), lambda: False)
+            reply = writer.finished(write_alone(writer.begin(blank_conversation(loaded), lambda: False)))
             messages += (Message("assistant", reply.text),)
             for position, count in enumerate(reply.stats.by_position):
                 evaluated[position] += count.evaluated
