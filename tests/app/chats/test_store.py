@@ -8,7 +8,6 @@ import sys
 import textwrap
 from collections.abc import Callable, Iterator
 from datetime import date
-from itertools import pairwise
 from pathlib import Path
 from threading import current_thread
 from time import monotonic, process_time, sleep
@@ -282,12 +281,13 @@ def test_sp04_a_reply_is_written_at_most_twice_a_second(shelf: Shelf, monkeypatc
     turn = chat.ask("go")
     answer = turn.add(Answer())
     store.add(chat, turn, answer)
-    until = monotonic() + 1.2
-    while monotonic() < until:
+    began = monotonic()
+    while monotonic() < began + 1.2:
         store.grow(answer, "x")
         sleep(0.005)  # tokens come one after another
-    assert len(written) <= 2
-    assert all(later - earlier >= 0.49 for earlier, later in pairwise(written))
+    assert len(written) >= 2
+    # Each may come later on a busy machine, and then the next one sooner after it.
+    assert all(at - began >= 0.5 * number - 0.01 for number, at in enumerate(written, start=1))
 
 
 # A process of its own: it asks, lets a reply grow, and is killed a little after the second time that it was written.
