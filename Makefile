@@ -14,8 +14,8 @@ SHELL = /bin/sh
 BIN = .venv/bin
 STAMP = .venv/.stamp
 
-# Tests that start engine threads have processes of their own: on a CPU, MLX has been seen to wait for ever in a process
-# whose main thread computes after many such threads have ended.
+# Tests that start engine threads have processes of their own, so that what one leaves in MLX ends with them: on a CPU,
+# MLX 0.32 counts work behind a kernel that failed as unfinished, and waits for ever once there are ten pieces of it.
 WITH_WORKER = tests/app tests/engine/server tests/engine/test_counting.py tests/engine/test_downloads_cli.py \
 	tests/engine/test_drafters.py tests/engine/test_fitting.py tests/engine/test_inspection.py tests/engine/test_judge.py \
 	tests/engine/test_trials.py tests/engine/test_worker.py tests/test_cli.py
