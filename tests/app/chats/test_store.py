@@ -269,11 +269,11 @@ def _changes_of(store: Store) -> int:
 
 
 def test_sp04_a_reply_is_written_at_most_twice_a_second(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
-    written: list[float] = []
+    puts: list[tuple[object, float]] = []
     really = store_module.put_piece
 
     def noted(*args: object, **kwargs: object) -> None:
-        written.append(monotonic())
+        puts.append((kwargs["message"], monotonic()))
         really(*args, **kwargs)  # type: ignore[arg-type]
 
     monkeypatch.setattr(store_module, "put_piece", noted)
@@ -285,6 +285,7 @@ def test_sp04_a_reply_is_written_at_most_twice_a_second(shelf: Shelf, monkeypatc
     while monotonic() < began + 1.2:
         store.grow(answer, "x")
         sleep(0.005)  # tokens come one after another
+    written = [at for message, at in puts if message == answer.id]  # other stores of this process write as well
     assert len(written) >= 2
     # Each may come later on a busy machine, and then the next one sooner after it.
     assert all(at - began >= 0.5 * number - 0.01 for number, at in enumerate(written, start=1))
