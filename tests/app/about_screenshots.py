@@ -62,4 +62,4 @@ def take_about(appearance: theme.Appearance, folder: Path) -> None:
     assert opened is not None
     settle()
     opened.grab().save(str(folder / f"update-settings-{appearance}.png"))
-    window.close()
+    window.close_unasked()

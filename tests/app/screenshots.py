@@ -223,7 +223,7 @@ def take_kept_chats(appearance: theme.Appearance, folder: Path) -> None:
     window.sidebar.filter.clear()
     session.remove_chat(session.chats[2])
     studio.take("deleted")
-    window.close()
+    window.close_unasked()
 
 
 def main(folder: Path) -> None:
@@ -287,7 +287,7 @@ def main(folder: Path) -> None:
         take_writing(studio)
         take_several(studio)
         take_troubles(studio)
-        studio.window.close()
+        studio.window.close_unasked()
         take_tabs(appearance, folder)
         take_settings(appearance, folder)
         take_models(appearance, folder)

@@ -54,4 +54,4 @@ def take_settings(appearance: theme.Appearance, folder: Path) -> None:
         window.inspector.show_tab(tab)
         settle()
         window.inspector.grab().save(str(folder / f"inspector-{name}-{appearance}.png"))
-    window.close()
+    window.close_unasked()
