@@ -53,7 +53,8 @@ class AboutWindow(QWidget):
             "small",
             "text3",
         )
-        self.source.setVisible(not licences.are_of_a_build())
+        if licences.are_of_a_build():
+            self.source.hide()
         for part in self.parts:
             item = QListWidgetItem(f"{part.name} {part.version}".rstrip())
             item.setToolTip(part.licence)

@@ -19,6 +19,7 @@ from PySide6.QtCore import (
     QRectF,
     QSize,
     Qt,
+    QTimer,
     Signal,
 )
 from PySide6.QtGui import (
@@ -153,6 +154,8 @@ class Rows(QAbstractListModel):
         if role != Qt.ItemDataRole.EditRole or chat is None:
             return False
         self.renamed.emit(chat, str(value))
+        self.rows[index.row()] = row_of(chat)
+        self.dataChanged.emit(index, index)
         return True
 
     def flags(self, index: Index) -> Qt.ItemFlag:
@@ -336,7 +339,17 @@ class ChatList(QListView):
         return QModelIndex() if number is None else self._rows.index(number)
 
     def rename(self, chat: Chat) -> None:
-        """Let a person edit the title of this chat."""
+        """Let a person edit the title of this chat. One that is being edited is kept as it was typed."""
+        if self.editing:  # after a Return its field is closed in the next turn of the event loop, and none opens before
+            QTimer.singleShot(0, self, lambda: self._edit(chat))
+        else:
+            self._edit(chat)
+
+    def _edit(self, chat: Chat) -> None:
+        fields = self.findChildren(QLineEdit)
+        for editor in (field for field in fields if self.editing and field.isVisibleTo(self)):
+            self.commitData(editor)
+            self.closeEditor(editor, QAbstractItemDelegate.EndEditHint.NoHint)
         index = self.place_of(chat)
         if index.isValid():
             self.scrollTo(index)

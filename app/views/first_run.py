@@ -34,7 +34,6 @@ class SuggestedModel(QWidget):
         self._session, self._library, self._suggestion = session, library, suggestion
         entry = suggestion.entry
         badge = Badge()
-        badge.show_words(tr("Suggested") if first else "", "good")
         size = tr("{size} with its head", size=as_size(entry.whole)) if entry.head else as_size(entry.whole)
         fit = tr(FITS[suggestion.fit][0])
         self.words = Paragraph(f"{suggestion.why} {size} · {fit}.", "small", "text2")
@@ -52,6 +51,7 @@ class SuggestedModel(QWidget):
         line.setSpacing(16)
         line.addLayout(left, 1)
         line.addWidget(self.button)
+        badge.show_words(tr("Suggested") if first else "", "good")
         library.downloads_changed.connect(self.refresh)
         self.refresh()
 

@@ -36,7 +36,8 @@ class EndingLine(QWidget):
         across.setSpacing(12)
         self.words = QuietLine(words)
         self.button = Button(action, "link", "smallmedium")
-        self.button.setVisible(bool(action))
+        if not action:
+            self.button.hide()
         self.button.clicked.connect(self.action_requested)
         across.addWidget(self.words)
         across.addWidget(self.button)

@@ -45,28 +45,35 @@ class PresetRow(QWidget):
 
     def __init__(self, preset: Preset) -> None:
         super().__init__()
-        self._preset = preset
-        self.name = QLineEdit(preset.name)
+        self.name = QLineEdit()
         self.name.setProperty("kind", "field")
         self.name.setFont(theme.current().font("ui"))
-        self.name.setAccessibleName(tr("Name of the preset “{name}”", name=preset.name))
         self.name.editingFinished.connect(self._rename)
         self.delete = Button(tr("Delete"), "link", "smallmedium")
-        self.delete.setAccessibleName(tr("Delete the preset “{name}”", name=preset.name))
         self.delete.clicked.connect(self.removal_wanted)
+        self._contents = Paragraph(role="small", tone="text3")
         layout = QVBoxLayout(self)
         layout.setContentsMargins(16, 12, 16, 12)
         layout.setSpacing(6)
         line = row(self.name, self.delete, spacing=16)
         line.setStretch(0, 1)
         layout.addLayout(line)
-        layout.addWidget(Paragraph(contents(preset), "small", "text3"))
+        layout.addWidget(self._contents)
+        self.show_preset(preset)
+
+    def show_preset(self, preset: Preset) -> None:
+        """Show another one, or what has become of this one, in the same widgets: they may be under a finger."""
+        self.preset = preset
+        self.name.setText(preset.name)
+        self.name.setAccessibleName(tr("Name of the preset “{name}”", name=preset.name))
+        self.delete.setAccessibleName(tr("Delete the preset “{name}”", name=preset.name))
+        self._contents.show_text(contents(preset))
 
     def _rename(self) -> None:
         if self.name.text().strip():
             self.renamed.emit(self.name.text())
         else:
-            self.name.setText(self._preset.name)
+            self.name.setText(self.preset.name)
 
 
 class PresetSection(QWidget):
@@ -96,14 +103,18 @@ class PresetSection(QWidget):
 
     def refresh(self) -> None:
         """Show the presets that there are."""
+        if self.rows and len(self.rows) == len(self._settings.presets):
+            for shown, preset in zip(self.rows, self._settings.presets, strict=True):
+                shown.show_preset(preset)
+            return
         while (item := self._list.takeAt(0)) is not None:
             item.widget().hide()
             item.widget().deleteLater()
         self.rows = []
         for preset in self._settings.presets:
             shown = PresetRow(preset)
-            shown.removal_wanted.connect(lambda preset=preset: self._remove(preset))
-            shown.renamed.connect(lambda name, preset=preset: presets.rename(self._settings, preset, name))
+            shown.removal_wanted.connect(lambda shown=shown: self._remove(shown.preset))
+            shown.renamed.connect(lambda name, shown=shown: presets.rename(self._settings, shown.preset, name))
             self.rows.append(shown)
         if self.rows:
             self._list.addWidget(grouped(self.rows))

@@ -41,7 +41,8 @@ class UserTurn(TurnView):
         self.setMinimumWidth(1)  # what stands in it adapts, and must not keep the window wide
         self.files = [FileCard(file) for file in files]
         self.bubble = Bubble(text)
-        self.bubble.setVisible(bool(text.strip()) or not files)
+        if files and not text.strip():
+            self.bubble.hide()
         self.bubble.installEventFilter(self)
         self.bubble.more_offered.connect(self.tell_of_folding)
         self.versions: VersionSwitch | None = None

@@ -27,7 +27,8 @@ class QueuedLine(QWidget):
         names = ", ".join(file.name for file in draft.files)
         self.words = Elided(" · ".join(part for part in (words, names) if part), "ui", "text2")
         self.send_button = Button(tr("Send"), "link", "smallmedium")
-        self.send_button.setVisible(can_send)
+        if not can_send:
+            self.send_button.hide()
         edit = self.edit_button = QuietButton("pencil", tr("Edit the waiting message"))
         remove = self.remove_button = QuietButton("trash", tr("Remove the waiting message"))
         edit.clicked.connect(self.edit_wanted)

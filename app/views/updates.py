@@ -32,7 +32,8 @@ class UpdateCard(QWidget):
         self.notes.setWordWrap(True)
         self.notes.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self.notes.setFont(theme.current().font("ui"))
-        self.notes.setVisible(bool(release.notes.strip()))
+        if not release.notes.strip():
+            self.notes.hide()
         self.open = Button(tr("Open the Download Page"))
         self.open.setToolTip(release.page)
         self.later = Button(tr("Later"), "link")

@@ -133,6 +133,38 @@ def test_a_chat_is_renamed_in_its_row(shelf: Shelf) -> None:
     assert shelf.open().titles == ["New chat", "My letters"]
 
 
+def test_a_title_can_be_edited_while_another_one_is(shelf: Shelf) -> None:
+    """Whether that was ended by Return just now, or not at all: what was typed is kept."""
+    house = shelf.open()
+    rename = house.window.menus["rename_chat"]
+
+    def type_over(title: str, typed: str) -> None:
+        house.qtbot.waitUntil(lambda: [field.text() for field in fields(house)] == [title])
+        fields(house)[0].selectAll()
+        house.qtbot.keyClicks(fields(house)[0], typed)
+
+    for question in ("first", "second"):
+        house.window.new_chat()
+        house.exchange(question, "x")
+    first, second = reversed(house.session.chats)
+    rename.trigger()  # in the same turn of the event loop as the change of the list
+    type_over("second", "Two")
+    house.qtbot.keyClick(fields(house)[0], Qt.Key.Key_Return)
+    rename.trigger()  # where the field of before is still there
+    type_over("Two", "Too")
+    house.session.show_chat(first)
+    rename.trigger()
+    type_over("first", "One")
+    house.qtbot.keyClick(fields(house)[0], Qt.Key.Key_Return)
+    house.qtbot.waitUntil(lambda: house.titles == ["Too", "One"])
+    assert second.title == "Too"
+
+
+def fields(house: House) -> list[QLineEdit]:
+    """Where a title is being edited."""
+    return [field for field in house.window.sidebar.chats.findChildren(QLineEdit) if field.isVisible()]
+
+
 def test_a_chat_is_pinned_and_deleted_from_its_menu_and_comes_back(house: House) -> None:
     for question in ("first", "second"):
         house.exchange(question, "x")

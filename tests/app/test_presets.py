@@ -90,6 +90,27 @@ def test_a_preset_is_renamed_and_an_empty_name_changes_nothing(house: House, sec
     assert section.rows[1].name.text() == "Wild"
 
 
+def test_a_click_on_delete_counts_after_a_name_was_typed(house: House, section: PresetSection) -> None:
+    """The name is kept at the press of the button, and the button is still there when it is let go."""
+    row = section.rows[0]
+    row.name.setFocus()
+    row.name.selectAll()
+    house.qtbot.keyClicks(row.name, "Brief")
+    house.qtbot.mouseClick(row.delete, Qt.MouseButton.LeftButton)
+    assert house.settings.presets == [WILD]
+    house.qtbot.mouseClick(section.told.action, Qt.MouseButton.LeftButton)
+    assert [preset.name for preset in house.settings.presets] == ["Brief", "Wild"]
+
+
+def test_a_row_shows_what_has_become_of_its_preset(house: House, section: PresetSection) -> None:
+    house.session.set_instructions("Answer in verse.")
+    presets.replace_with(house.settings, WILD, house.session.current)
+    assert [row.name.text() for row in section.rows] == ["Terse", "Wild"]
+    assert section.rows[1].preset.instructions == "Answer in verse."
+    presets.rename(house.settings, section.rows[1].preset, "Verse")
+    assert section.rows[1].delete.accessibleName() == "Delete the preset “Verse”"
+
+
 def test_se05_deleting_the_preset_in_use_leaves_its_chat_alone_and_can_be_undone(
     house: House, section: PresetSection
 ) -> None:

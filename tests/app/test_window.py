@@ -1,11 +1,12 @@
 """The whole window over a scripted worker: real widgets, keys and clicks."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
 
 import pytest
-from PySide6.QtCore import QEvent, QSize, Qt
-from PySide6.QtGui import QAccessible, QGuiApplication
+from PySide6.QtCore import QEvent, QObject, QPointF, QSize, Qt
+from PySide6.QtGui import QAccessible, QEnterEvent, QGuiApplication
 from PySide6.QtWidgets import (
     QAbstractButton,
     QAbstractItemView,
@@ -19,17 +20,41 @@ from pytestqt.qtbot import QtBot
 
 from app import theme
 from app.bridge import Bridge
+from app.chats.files import TextFile
 from app.main import build
-from app.settings import Settings
+from app.settings import Preset, Settings
 from app.views.call import CallView
 from app.views.header import NUMBERS_EVERY
 from app.views.models import ModelsWindow
-from app.views.notice import FailureCard
-from engine.types import ErrorReport, Loaded, LoadFailed, PrefillProgress
+from app.views.notice import EndingLine, FailureCard
+from app.views.queue import QueuedLine
+from engine.types import ErrorReport, Failed, Loaded, LoadFailed, PrefillProgress
 from tests.app.house import House
 from tests.app.scripted_worker import ScriptedWorker, model_info
 
 ERROR = ErrorReport("out_of_memory", "There was not enough memory.", "It is kept.", "Close other apps.")
+
+
+class Windows(QObject):
+    """Every widget that is shown as a window of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.shown: set[str] = set()
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        if event.type() == QEvent.Type.Show and isinstance(watched, QWidget) and watched.isWindow():
+            self.shown.add(type(watched).__name__)
+        return False
+
+
+@pytest.fixture
+def windows(house: House) -> Iterator[Windows]:
+    windows, app = Windows(), QApplication.instance()
+    assert app is not None
+    app.installEventFilter(windows)
+    yield windows
+    app.removeEventFilter(windows)
 
 
 # ---------------------------------------------------------------- first things first
@@ -46,6 +71,42 @@ def test_the_worker_starts_after_the_first_paint(qtbot: QtBot) -> None:
     assert worker.was_started
     assert worker.loads == ["guide"]
     window.close()
+
+
+def test_nothing_is_a_window_for_a_moment_before_it_stands_in_the_one_it_belongs_to(
+    house: House, windows: Windows
+) -> None:
+    """It would be seen in a corner of the screen, and take the keyboard from where one is writing."""
+    house.session.attaching.read.emit((house.session.current, None), (TextFile("a.py", "x = 1"),))
+    house.exchange("one", "<think>Hm.</think>Yes:\n\n```python\nx = 1\n```\n\n| a | b |\n|---|---|\n| 1 | 2 |")
+    house.window.chat.composer.sent.emit("line\n" * 60)
+    house.worker.say(Failed(house.worker.last_id, ERROR, None))
+    house.tick()
+    house.window.menus["regenerate"].trigger()
+    house.worker.reply("two")
+    house.tick()
+    house.window.menus["edit_last"].trigger()
+    house.send("three")
+    house.worker.begin()
+    house.worker.write("thr")
+    house.tick()
+    house.send("This one waits.")
+    house.window.menus["stop"].trigger()
+    house.worker.finish("thr", reason="cancelled")
+    house.tick()
+    assert house.window.findChildren(QueuedLine)
+    assert [line.button.text() for line in house.window.findChildren(EndingLine)] == ["Continue"]
+    for turn in house.window.chat.transcript.turns:
+        QApplication.sendEvent(turn, QEnterEvent(QPointF(), QPointF(), QPointF()))
+    house.window.menus["find"].trigger()
+    house.window.menus["rename_chat"].trigger()
+    QApplication.processEvents()
+    assert windows.shown == set()
+    house.settings.set("presets", [Preset("Terse")])
+    house.window.show_settings()
+    house.window.show_models()
+    QApplication.processEvents()
+    assert windows.shown == {"SettingsWindow", "ModelsWindow"}
 
 
 def test_an_empty_chat_offers_three_prompts_and_names_the_model(house: House) -> None:
