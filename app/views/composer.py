@@ -22,7 +22,7 @@ from app.chats.files import TextFile
 from app.icons import icon
 from app.render.page_text import BETWEEN_WORDS, wrap_mode
 from app.views.attached import FileChips
-from app.views.controls import Button, IconButton, Label, explain
+from app.views.controls import Button, IconButton, explain
 from app.views.figures import shortened
 from app.words import tr
 
@@ -179,16 +179,11 @@ class ContextMeter(QWidget):
     def __init__(self) -> None:
         super().__init__()
         self._share = 0.0
-        self._words = Label(role="small", tone="text3")
-        self.setFixedHeight(28)
-        layout = QHBoxLayout(self)
-        layout.setContentsMargins(64, 0, 0, 0)
-        layout.addWidget(self._words, 0, Qt.AlignmentFlag.AlignVCenter)
+        self.words = ""
+        """What is written beside the bar where there is room; the tooltip says more."""
+        self.setFont(theme.current().font("small"))
+        self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Fixed)
         self.show_use(None, None)
-
-    @property
-    def words(self) -> str:
-        return self._words.text()
 
     def show_use(self, used: int | None, limit: int | None, *, or_more: bool = False) -> None:
         """Tokens used of tokens there are. `or_more`: what is being written alone is longer, nobody counted by how
@@ -198,12 +193,12 @@ class ContextMeter(QWidget):
             return
         self.show()
         self._share = min(used / limit, 1.0)
-        words = (
+        self.words = (
             tr("over {limit}", limit=shortened(limit))
             if or_more
             else tr("{used} of {limit}", used=shortened(used), limit=shortened(limit))
         )
-        self._words.setText(words)
+        self.updateGeometry()
         self.setAccessibleName(tr("{used} of {limit} tokens of context used", used=used, limit=limit))
         explain(
             self,
@@ -218,7 +213,10 @@ class ContextMeter(QWidget):
         self.update()
 
     def sizeHint(self) -> QSize:
-        return QSize(64 + self._words.sizeHint().width(), 28)
+        return QSize(64 + self.fontMetrics().horizontalAdvance(self.words), 28)
+
+    def minimumSizeHint(self) -> QSize:
+        return QSize(56, 28)
 
     def paintEvent(self, event: QPaintEvent) -> None:
         painter = QPainter(self)
@@ -229,6 +227,10 @@ class ContextMeter(QWidget):
         painter.drawRoundedRect(0, y, 56, 4, 2, 2)
         painter.setBrush(theme.current().colour(_shade(self._share)))
         painter.drawRoundedRect(0, y, max(round(56 * self._share), 4), 4, 2, 2)
+        if self.width() >= self.sizeHint().width():
+            painter.setPen(theme.current().colour("text3"))
+            left = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
+            painter.drawText(self.rect().adjusted(64, 0, 0, 0), left, self.words)
 
 
 def _shade(share: float) -> str:

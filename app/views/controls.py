@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from html import escape
+from math import ceil
 
 from PySide6.QtCore import QEvent, QMargins, QObject, QRect, QSize, Qt, Signal
-from PySide6.QtGui import QPainter, QPaintEvent, QPen, QResizeEvent
+from PySide6.QtGui import QFontMetricsF, QHelpEvent, QPainter, QPaintEvent, QPen, QResizeEvent
 from PySide6.QtWidgets import (
     QAbstractButton,
     QApplication,
+    QBoxLayout,
     QButtonGroup,
     QFrame,
     QHBoxLayout,
@@ -19,7 +21,9 @@ from PySide6.QtWidgets import (
     QPushButton,
     QScrollArea,
     QSizePolicy,
+    QStyleOptionButton,
     QToolButton,
+    QToolTip,
     QWidget,
 )
 from shiboken6 import isValid
@@ -30,6 +34,8 @@ from app.render.buttons import leave_cursor
 
 TOOLTIP_LINE = 64
 """Characters."""
+LOOSE, TIGHT = 8, 3
+"""Pixels at both sides of the words of a segment, and those that have to do before the words are cut."""
 
 
 def restyle(widget: QWidget, name: str, value: str) -> None:
@@ -64,7 +70,7 @@ class Elided(Label):
     def __init__(self, text: str = "", role: str = "ui", tone: str = "text") -> None:
         super().__init__("", role, tone)
         self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
-        self._whole = ""
+        self._whole = self._meaning = ""
         # By itself Qt sets a line that begins in Hebrew or Arabic at the right.
         self.setAlignment(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignAbsolute | Qt.AlignmentFlag.AlignVCenter)
         self.show_text(text)
@@ -75,9 +81,14 @@ class Elided(Label):
         self._elide()
 
     def _elide(self) -> None:
-        fitting = self.fontMetrics().elidedText(self._whole, Qt.TextElideMode.ElideRight, self.width())
-        self.setText(fitting)
-        self.setToolTip(self._whole if fitting != self._whole else "")
+        self.setText(self.fontMetrics().elidedText(self._whole, Qt.TextElideMode.ElideRight, self.width()))
+        self.setToolTip(self._meaning)
+
+    def setToolTip(self, text: str) -> None:
+        """What the words mean; where they are cut, all of them go before."""
+        self._meaning = text
+        cut = self._whole if self.text() != self._whole else ""
+        super().setToolTip("\n".join(part for part in (cut, text) if part))
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
@@ -176,8 +187,46 @@ class IconButton(QToolButton):
         self.setIcon(icon(self._icon_name))
 
 
+class Segment(QPushButton):
+    """One choice of a track. Words that do not fit end in "…", and are in the tooltip."""
+
+    def __init__(self, words: str) -> None:
+        super().__init__(words)
+        self.setProperty("kind", "segment")
+        self.setCheckable(True)
+        self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
+        leave_cursor(self)
+        self.toggled.connect(self._dress)
+        self._dress()
+
+    def _dress(self) -> None:
+        self.setFont(theme.current().font("uimedium" if self.isChecked() else "ui"))
+
+    def room_for_words(self) -> int:
+        """Pixels that the words take while the segment is chosen, which is when they are widest."""
+        return ceil(QFontMetricsF(theme.current().font("uimedium")).horizontalAdvance(self.text()))
+
+    @property
+    def shown_words(self) -> str:
+        """The words as far as there is room for them."""
+        return self.fontMetrics().elidedText(self.text(), Qt.TextElideMode.ElideRight, self.width() - 2 * TIGHT)
+
+    def initStyleOption(self, option: QStyleOptionButton) -> None:
+        super().initStyleOption(option)
+        option.text = self.shown_words
+
+    def event(self, event: QEvent) -> bool:
+        if isinstance(event, QHelpEvent) and self.shown_words != self.text():
+            QToolTip.showText(event.globalPos(), f"{self.text()}\n{self.toolTip()}".strip(), self)
+            return True
+        return super().event(event)
+
+
 class Segments(QFrame):
-    """A few exclusive choices in one track. `chosen` says which one a person picked; `choose` is silent."""
+    """A few exclusive choices in one track. `chosen` says which one a person picked; `choose` is silent.
+
+    They are of one width as long as that is enough for each; then those with longer words get more.
+    """
 
     chosen = Signal(object)
 
@@ -187,28 +236,41 @@ class Segments(QFrame):
         self.setProperty("kind", "segments")
         self.setAccessibleName(name)
         self.setFixedHeight(28)
-        layout = QHBoxLayout(self)
-        layout.setContentsMargins(2, 2, 2, 2)
-        layout.setSpacing(0)
+        self._line = QHBoxLayout(self)
+        self._line.setContentsMargins(2, 2, 2, 2)
+        self._line.setSpacing(0)
         self._group = QButtonGroup(self)
         self._values: list[object] = []
+        self._buttons: list[Segment] = []
+        self._wished: int | None = None
         for index, (text, value) in enumerate(choices):
-            button = QPushButton(text)
-            button.setProperty("kind", "segment")
-            button.setCheckable(True)
+            button = Segment(text)
             button.setAccessibleName(f"{name}: {text}")
-            button.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
-            leave_cursor(button)
-            button.toggled.connect(lambda on, button=button: self._embolden(button, on))
-            self._embolden(button, False)
             self._group.addButton(button, index)
             self._values.append(value)
-            layout.addWidget(button, 1 if len(text) < 10 or len(choices) < 4 else 2)
+            self._buttons.append(button)
+            self._line.addWidget(button, 1)
         self._group.idClicked.connect(lambda index: self.chosen.emit(self._values[index]))
 
-    @staticmethod
-    def _embolden(button: QPushButton, on: bool) -> None:
-        button.setFont(theme.current().font("uimedium" if on else "ui"))
+    def take(self, width: int) -> None:
+        """Be `width` pixels wide where there is so much room, and else as narrow as the words can be."""
+        self._wished = width
+        self.setMaximumWidth(width)
+        self.setMinimumWidth(min(4 + sum(button.room_for_words() + 2 * TIGHT for button in self._buttons), width))
+
+    def sizeHint(self) -> QSize:
+        return super().sizeHint() if self._wished is None else QSize(self._wished, 28)
+
+    def event(self, event: QEvent) -> bool:
+        if event.type() in (QEvent.Type.Resize, QEvent.Type.LayoutRequest):
+            self._share_room()
+        return super().event(event)
+
+    def _share_room(self) -> None:
+        shown = [button for button in self._buttons if not button.isHidden()]
+        words = [button.room_for_words() for button in shown]
+        for button, width in zip(shown, shared(self.width() - 4, words), strict=True):
+            self._line.setStretch(self._line.indexOf(button), width)
 
     @property
     def value(self) -> object:
@@ -219,6 +281,24 @@ class Segments(QFrame):
 
     def button(self, value: object) -> QAbstractButton:
         return self._group.button(self._values.index(value))
+
+
+def shared(room: int, words: Sequence[int]) -> list[int]:
+    """Widths that together take `room` pixels, for words of these widths: the same for all where that is enough, at
+    least what each needs where there is so much, and else the longest words make room."""
+    for padding in (LOOSE, TIGHT):
+        needs = [width + 2 * padding for width in words]
+        if sum(needs) <= room:
+            return _levelled(room, needs, max)
+    return _levelled(room, needs, min)
+
+
+def _levelled(room: int, needs: list[int], choose: Callable[[int, int], int]) -> list[int]:
+    """Each need, or one level for all: `max` fills up those that need less, `min` cuts down those that need more."""
+    level = next((level for level in range(room + 1) if sum(choose(need, level) for need in needs) >= room), room)
+    widths = [choose(need, level) for need in needs]
+    widths[-1] += room - sum(widths)  # what rounding left over, less than a pixel for each
+    return [max(width, 1) for width in widths]
 
 
 class Scrolled(QScrollArea):
@@ -299,6 +379,30 @@ class FocusRing(QWidget):
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         painter.setPen(QPen(theme.current().colour("accent"), 2))
         painter.drawRoundedRect(self.rect().adjusted(1, 1, -1, -1), 8, 8)
+
+
+class Beside(QWidget):
+    """Widgets that share a line; where it is too short for their words they stand one above another."""
+
+    def __init__(self, *widgets: QWidget, spacing: int = 8) -> None:
+        super().__init__()
+        self._widgets = widgets
+        self._line = QBoxLayout(QBoxLayout.Direction.LeftToRight, self)
+        self._line.setContentsMargins(0, 0, 0, 0)
+        self._line.setSpacing(spacing)
+        for widget in widgets:
+            self._line.addWidget(widget, 1)
+
+    def event(self, event: QEvent) -> bool:
+        if event.type() in (QEvent.Type.Resize, QEvent.Type.LayoutRequest):
+            wanted = sum(widget.sizeHint().width() + self._line.spacing() for widget in self._widgets)
+            fits = wanted - self._line.spacing() <= self.width()
+            self._line.setDirection(QBoxLayout.Direction.LeftToRight if fits else QBoxLayout.Direction.TopToBottom)
+        return super().event(event)
+
+    def minimumSizeHint(self) -> QSize:
+        narrowest = max(widget.minimumSizeHint().width() for widget in self._widgets)
+        return QSize(narrowest, super().minimumSizeHint().height())
 
 
 def row(*widgets: QWidget | int, spacing: int = 8, margins: tuple[int, int, int, int] = (0, 0, 0, 0)) -> QHBoxLayout:

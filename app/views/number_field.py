@@ -9,7 +9,7 @@ from PySide6.QtGui import QFocusEvent
 from PySide6.QtWidgets import QLineEdit, QVBoxLayout, QWidget
 
 from app import theme
-from app.views.controls import Label, Paragraph, explain, row
+from app.views.controls import Elided, Paragraph, explain, row
 from app.words import tr
 
 
@@ -137,14 +137,15 @@ class NumberRow(QWidget):
         self.field = NumberField(quantity)
         self.objection = Paragraph(role="small", tone="warn")
         self.objection.hide()
-        label = Label(tr(quantity.label), tone="text2")
+        label = Elided(tr(quantity.label), tone="text2")
         explain(label, tr(quantity.tooltip))
         label.setBuddy(self.field)
-        label.setMinimumWidth(1)  # a long one may be cut, but must not make the pane wider
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(4)
-        column.addLayout(row(label, 1, self.field))
+        line = row(label, self.field)
+        line.setStretch(0, 1)
+        column.addLayout(line)
         column.addWidget(self.objection)
         self.field.objected.connect(self._object)
 

@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QLineEdit, QVBoxLayout, QWidget
 from app import presets, theme
 from app.chats.chat import Chat
 from app.settings import Preset, Settings
-from app.views.controls import Button, Label, Paragraph, row
+from app.views.controls import Button, Label, Paragraph, explain, row
 from app.views.picker import Picker
 from app.views.sampling import SAMPLING
 from app.views.settings import grouped
@@ -85,7 +85,8 @@ class PresetSection(QWidget):
         self._current = current
         self._removed: tuple[Preset, int] | None = None
         self.rows: list[PresetRow] = []
-        self.save = Button(tr("Save this chat’s instructions and sampling as a preset"))
+        self.save = Button(tr("Save this chat as a preset"))
+        explain(self.save, tr("Its instructions and its sampling, not what was said in it."))
         self.save.clicked.connect(self._save)
         self.told = StatusLine()
         self.told.acted.connect(self._undo)

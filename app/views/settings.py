@@ -103,7 +103,7 @@ class SettingRow(QWidget):
         choices = tuple((tr(words), value) for words, value in choices)
         segments = Segments(choices, tr(self._kind.label))
         longest = max(segments.fontMetrics().horizontalAdvance(words) for words, _ in choices)
-        segments.setFixedWidth(len(choices) * max(SEGMENT if len(choices) > 2 else CONTROL // 2, longest + 28))
+        segments.take(len(choices) * max(SEGMENT if len(choices) > 2 else CONTROL // 2, longest + 28))
         segments.chosen.connect(self._set)
         if self._kind.hint:
             explain(segments, tr(self._kind.hint))

@@ -17,7 +17,7 @@ from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 from app.session import Session
 from app.speed import SpeedLog, axis_top
 from app.views.company import CompanyRows
-from app.views.controls import Button, Elided, Hairline, Label, Paragraph, Scrolled, Segments, explain, row
+from app.views.controls import Beside, Button, Elided, Hairline, Label, Paragraph, Scrolled, Segments, explain, row
 from app.views.drafters import HEAD_DRAFTERS, coming_words, draft_model_named, drafters_refused, kind_of
 from app.views.figures import HERE, day
 from app.views.instruments import NAME_WIDTH, CostRow, DraftRow, Figure, Number, PlotGroup, Why
@@ -198,11 +198,7 @@ class SpeedPanel(QWidget):
         self.measure, self.check = Button(tr(MEASURE)), Button(tr(CHECK))
         explain(self.measure, meaning("measure"))
         explain(self.check, meaning("check"))
-        buttons = QHBoxLayout()
-        buttons.setSpacing(8)
-        buttons.addWidget(self.measure, 1)
-        buttons.addWidget(self.check, 1)
-        column.addLayout(buttons)
+        column.addWidget(Beside(self.measure, self.check))
         return pinned
 
     def build_plots(self) -> None:

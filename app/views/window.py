@@ -54,6 +54,9 @@ ROUNDS = {mark("Table of rounds (*.csv)"): ".csv", mark("Rounds with receipts (*
 NARROWEST_CHAT = 480
 """Where the conversation would be narrower than this, the sidebar makes room, then the inspector."""
 
+LEAST_CHAT = 320
+"""What is wished for takes its place until the conversation is as narrow as this; then the window grows."""
+
 TITLE_BAR = 32
 
 WITHIN_A_FIELD = ("undo", "redo", "cut", "copy", "paste", "select_all")
@@ -372,6 +375,8 @@ class Window(QMainWindow):
         """Show or hide the inspector, and remember it."""
         self._settings.inspector = shown
         self._settings.save()
+        if shown and self.width() < INSPECTOR + LEAST_CHAT:  # it would reach beyond the window's edge
+            self.resize(INSPECTOR + NARROWEST_CHAT, self.height())
         if shown and not self._fits(sidebar=self.sidebar.isVisibleTo(self), inspector=True):
             self._place_panes(False, True)
         else:

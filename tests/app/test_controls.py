@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QApplication, QLabel, QVBoxLayout, QWidget
+import pytest
+from PySide6.QtCore import QEvent, QPoint, Qt
+from PySide6.QtGui import QHelpEvent
+from PySide6.QtWidgets import QApplication, QLabel, QPushButton, QToolTip, QVBoxLayout, QWidget
 from pytestqt.qtbot import QtBot
 
-from app.views.controls import Scrolled, Segments
+from app.views.controls import Beside, Elided, Scrolled, Segment, Segments, explain, shared
 
 
 def test_a_pane_that_begins_to_scroll_moves_nothing(qtbot: QtBot) -> None:
@@ -59,3 +61,69 @@ def test_segments_are_of_one_width_whatever_they_say(qtbot: QtBot) -> None:
     segments.show()
     QApplication.processEvents()
     assert {segments.button(page).width() for page in pages} == {120}
+
+
+def test_longer_words_get_a_wider_segment_where_one_width_is_not_enough_for_all() -> None:
+    assert shared(120, [20, 20, 20]) == [40, 40, 40]
+    assert shared(120, [50, 10, 10]) == [66, 27, 27]
+    assert shared(100, [60, 14, 8]) == [66, 20, 14]  # closer to their edges than is pleasant
+    assert shared(90, [60, 20, 8]) == [50, 26, 14]  # the longest is cut
+
+
+@pytest.mark.parametrize("width", [120, 200, 400])
+def test_words_that_a_segment_has_no_room_for_are_in_its_tooltip(qtbot: QtBot, width: int) -> None:
+    words = ("Yes", "A considerable number of words")
+    segments = Segments([(each, each) for each in words], "Choice")
+    qtbot.addWidget(segments)
+    segments.resize(width, 28)
+    segments.show()
+    QApplication.processEvents()
+    short, long = (segments.button(each) for each in words)
+    assert isinstance(short, Segment)
+    assert isinstance(long, Segment)
+    assert short.shown_words == "Yes"
+    assert long.shown_words.endswith("…") == (width < 400)
+    asked = QHelpEvent(QEvent.Type.ToolTip, QPoint(3, 3), long.mapToGlobal(QPoint(3, 3)))
+    QApplication.sendEvent(long, asked)
+    assert QToolTip.text() == ("" if width == 400 else words[1])
+    QToolTip.hideText()
+
+
+def test_a_segment_that_is_hidden_leaves_its_room_to_the_others(qtbot: QtBot) -> None:
+    segments = Segments([("One", 1), ("Two", 2), ("Three", 3)], "Choice")
+    qtbot.addWidget(segments)
+    segments.resize(304, 28)
+    segments.show()
+    segments.button(3).hide()
+    QApplication.processEvents()
+    assert [segments.button(value).width() for value in (1, 2)] == [150, 150]
+
+
+def test_buttons_stand_one_above_another_where_their_line_is_too_short(qtbot: QtBot) -> None:
+    one, two = QPushButton("Measure this computer again"), QPushButton("Check word for word")
+    pane, both = QWidget(), Beside(one, two)
+    qtbot.addWidget(pane)
+    both.setParent(pane)
+    pane.show()
+    wide = one.sizeHint().width() + 8 + two.sizeHint().width()
+    both.resize(wide, 80)
+    QApplication.processEvents()
+    assert one.y() == two.y()
+    both.resize(wide - 1, 80)
+    QApplication.processEvents()
+    assert one.y() < two.y()
+    one.setText("Measure")
+    qtbot.waitUntil(lambda: one.y() == two.y())
+
+
+def test_words_that_are_cut_stand_in_the_tooltip_before_what_they_mean(qtbot: QtBot) -> None:
+    label = Elided("A considerable number of words")
+    qtbot.addWidget(label)
+    label.show()
+    explain(label, "What it means.")
+    label.resize(500, 20)
+    QApplication.processEvents()
+    assert label.toolTip() == "What it means."
+    label.resize(60, 20)
+    QApplication.processEvents()
+    assert label.toolTip() == "A considerable number of words\nWhat it means."

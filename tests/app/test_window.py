@@ -578,6 +578,16 @@ def test_in_a_narrow_window_the_sidebar_makes_room_first_and_comes_back(house: H
     assert (house.settings.sidebar, house.settings.inspector) == (True, True)
 
 
+def test_a_window_too_narrow_for_the_inspector_grows_when_it_is_wished_for(house: House) -> None:
+    house.settings.set("inspector", False)
+    house.window.resize(540, 700)
+    house.window.show_inspector(True)
+    QApplication.processEvents()
+    assert house.window.inspector.isVisibleTo(house.window)
+    assert house.window.width() == 800
+    assert house.window.rect().contains(house.window.inspector.geometry())
+
+
 @pytest.mark.parametrize("width", [560, 900, 1280, 1800])
 def test_the_composer_has_exactly_the_width_of_the_column(house: House, width: int) -> None:
     house.exchange("one", "x")

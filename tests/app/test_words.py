@@ -19,7 +19,8 @@ from app.chats.chat import Answer, Chat
 from app.chats.exchange import ImportRefused, import_json, markdown
 from app.presets import save_new
 from app.settings import Preset, Settings
-from app.views.controls import Elided
+from app.theme import TEXT_SCALES
+from app.views.controls import Elided, Segment, Segments
 from app.views.empty import in_words, read_prompts
 from app.views.figures import day
 from app.views.model_row import verdict_words
@@ -164,16 +165,27 @@ def in_english(top: QWidget, data: tuple[str, ...]) -> list[str]:
 
 
 def cut_off(top: QWidget) -> list[str]:
-    """Labels and buttons that are narrower than their words."""
+    """Labels and buttons that are narrower than their words, and do not end in "…" with a tooltip that has all."""
     return [
         f"{type(widget).__name__} {widget.text()!r}: {widget.width()} < {widget.sizeHint().width()}"
         for widget in top.findChildren(QWidget)
         if isinstance(widget, QLabel | QAbstractButton)
         and widget.isVisibleTo(top)
         and CLOSE in widget.text()
-        and not isinstance(widget, Elided)
+        and not isinstance(widget, Elided | Segment)
         and not (isinstance(widget, QLabel) and widget.wordWrap())
         and widget.width() < widget.fontMetrics().horizontalAdvance(widget.text())
+    ]
+
+
+def beyond(top: QWidget) -> list[str]:
+    """Labels and buttons that reach beyond what they stand in, sideways."""
+    return [
+        f"{type(widget).__name__} {widget.text()!r}: {widget.geometry()} in {widget.parentWidget().rect()}"
+        for widget in top.findChildren(QWidget)
+        if isinstance(widget, QLabel | QAbstractButton | Segments)
+        and widget.isVisibleTo(top)
+        and not 0 <= widget.x() <= widget.x() + widget.width() <= widget.parentWidget().width()
     ]
 
 
@@ -242,6 +254,37 @@ def test_the_settings_can_be_read_abroad(abroad: House) -> None:
         QApplication.processEvents()
         assert in_english(opened, data=("Mine", "xyz")) == []
         assert cut_off(opened) == []
+
+
+@pytest.mark.parametrize("width", [720, 480])
+def test_nothing_is_cut_off_in_the_settings_abroad(abroad: House, width: int) -> None:
+    abroad.settings.set("presets", [Preset("Mine", "xyz")])
+    abroad.window.show_settings()
+    opened = abroad.window.findChild(SettingsWindow)
+    assert opened is not None
+    opened.resize(width, 560)
+    for page in opened.pages:
+        opened.show_page(page)
+        QApplication.processEvents()
+        assert opened.width() == width
+        assert cut_off(opened) == beyond(opened) == []
+
+
+@pytest.mark.parametrize("scale", [1.0, TEXT_SCALES[-1]])
+@pytest.mark.parametrize("width", [1280, 700, 520])
+def test_nothing_is_cut_off_in_the_window_abroad(abroad: House, width: int, scale: float) -> None:
+    abroad.window.resize(width, 840)
+    abroad.settings.set("text_scale", scale)
+    abroad.exchange("xyz", "xyz")
+    for tab in range(3):
+        abroad.window.show_inspector(True)
+        abroad.window.inspector.show_tab(tab)
+        QApplication.processEvents()
+        assert abroad.window.inspector.isVisibleTo(abroad.window)
+        assert cut_off(abroad.window) == beyond(abroad.window) == []
+    abroad.window.show_sidebar(True)
+    QApplication.processEvents()
+    assert cut_off(abroad.window) == beyond(abroad.window) == []
 
 
 def test_the_menus_can_be_read_abroad(abroad: House) -> None:
