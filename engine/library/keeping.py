@@ -13,8 +13,9 @@ from engine.errors import EngineError
 from engine.library import failures, snapshot
 from engine.library.connection import Connection
 from engine.library.failures import HubError
+from engine.library.hashing import CHUNK, digest_of
 from engine.library.remote import RemoteFile, newest_commit
-from engine.library.transfer import CHUNK, PART, digest_of
+from engine.library.transfer import PART
 from engine.types import Removal, StoredModel, Verified
 
 Trash = Callable[[Path], None]

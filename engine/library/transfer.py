@@ -1,14 +1,13 @@
 """One file from the hub onto the disk: in parts, resumable, and seen by nobody before its hash is right.
 
 The bytes go into `blobs/<etag>.incomplete` beside their place and are written as they come, so whatever was received
-is there after a kill; the next try asks for the rest (Range). What it holds is hashed along, the part from before
+is there after a kill; the next try asks for the rest (Range). What it holds is hashed meanwhile, the part from before
 included, and only what has the hash that the hub's list names is moved to `blobs/<etag>`. The layout and the lock are
 the Hugging Face cache's own, so other tools find the file and two of them do not write the same one.
 """
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import socket
@@ -17,7 +16,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from io import FileIO
 from pathlib import Path
-from typing import Protocol
 
 import httpx
 from filelock import FileLock, Timeout
@@ -25,12 +23,10 @@ from filelock import FileLock, Timeout
 from engine.library import failures
 from engine.library.connection import Connection
 from engine.library.failures import HubError
+from engine.library.hashing import HashBehind
 from engine.library.remote import RemoteFile
 
 PART = ".incomplete"
-CHUNK = 1 << 20
-"""Bytes read at a time while a part from before is hashed."""
-
 CHECK_ROOM = 64 << 20
 """Bytes written between two looks at how much room the disk has."""
 
@@ -84,19 +80,6 @@ class Stop:
 
 class Stopped(Exception):  # noqa: N818  # nothing went wrong: somebody asked for it
     """The transfer was asked to stop. What was received is kept."""
-
-
-class Digest(Protocol):
-    def update(self, data: bytes, /) -> None: ...
-
-    def hexdigest(self) -> str: ...
-
-
-def digest_of(file: RemoteFile) -> Digest:
-    """What the content of `file` is hashed with, so that its hexdigest becomes the file's etag."""
-    if file.is_large:
-        return hashlib.sha256()
-    return hashlib.sha1(b"blob %d\0" % file.size, usedforsecurity=False)
 
 
 def part_of(file: RemoteFile, blobs: Path) -> Path:
@@ -174,44 +157,44 @@ def _fetch(
     room: Callable[[Path], int] | None,
 ) -> None:
     part = part_of(file, blobs)
-    digest = digest_of(file)
     with part.open("ab", buffering=0) as out:
+
+        def drop() -> None:
+            out.truncate(0)
+            moved(-file.size)
+
+        def complete(start: int) -> str:
+            with HashBehind(file, part, lambda: stop.asked) as behind:
+                behind.may_read(start)
+                if start < file.size:
+                    phase("fetching")
+                    _receive(connection, repo, commit, file, out, start, behind, stop, moved, room)
+                if start:
+                    phase("checking")
+                found = behind.hexdigest()
+            if found is None:
+                raise Stopped
+            return found
+
         start = os.fstat(out.fileno()).st_size
         if start > file.size:  # of another program, or of a disk that lost its way
-            out.truncate(0)
-            moved(-file.size)
+            drop()
             start = 0
-        if start:
-            phase("checking")
-            _hash_part(part, digest, stop)
-        if start == file.size and digest.hexdigest() != file.etag:  # whatever this is, it is not the file
-            out.truncate(0)
-            moved(-file.size)
-            start, digest = 0, digest_of(file)
-        if start < file.size:
-            phase("fetching")
-            start = _receive(connection, repo, commit, file, out, start, digest, stop, moved, room)
-        if digest.hexdigest() != file.etag:
-            out.truncate(0)
-            moved(-file.size)
+        found = complete(start)
+        if found != file.etag and start == file.size:  # whatever was left here, it is not the file
+            drop()
+            found = complete(0)
+        if found != file.etag:
+            drop()
             raise HubError(
                 "damaged",
                 f"{file.path} arrived damaged: its contents are not those that the hub announced.",
                 kept="Everything else that was downloaded is kept.",
                 next_step="Resume to fetch this file again. If it happens once more, try another network.",
-                detail=f"{digest.hexdigest()} instead of {file.etag}",
+                detail=f"{found} instead of {file.etag}",
                 passing=True,
             )
-        os.fsync(out.fileno())
     os.replace(part, blobs / file.etag)
-
-
-def _hash_part(part: Path, digest: Digest, stop: Stop) -> None:
-    with part.open("rb", buffering=0) as stream:
-        while block := stream.read(CHUNK):
-            if stop.asked:
-                raise Stopped
-            digest.update(block)
 
 
 def _receive(
@@ -221,12 +204,12 @@ def _receive(
     file: RemoteFile,
     out: FileIO,
     start: int,
-    digest: Digest,
+    behind: HashBehind,
     stop: Stop,
     moved: Callable[[int], None],
     room: Callable[[Path], int] | None,
-) -> int:
-    """Write what is missing behind what is there, hashing it along; returns how much is there then."""
+) -> None:
+    """Write what is missing behind what is there. Raises Stopped, HubError."""
     address, headers = _where(connection, repo, commit, file, stop), {}
     if start:
         headers["Range"] = f"bytes={start}-"
@@ -247,8 +230,8 @@ def _receive(
                     _leave_room(room, Path(out.name), file.size - at)
                     next_look = at + CHECK_ROOM
                 _write(out, block)
-                digest.update(block)
                 at += len(block)
+                behind.may_read(at)
                 moved(len(block))
     except HubError as error:
         if stop.asked:
@@ -264,7 +247,6 @@ def _receive(
             detail=f"{at} of {file.size} bytes",
             passing=True,
         )
-    return at
 
 
 def _write(out: FileIO, block: bytes) -> None:

@@ -22,8 +22,8 @@ from pathlib import Path
 from engine.library import snapshot
 from engine.library.connection import Connection
 from engine.library.downloads import Downloads
+from engine.library.hashing import CHUNK
 from engine.library.places import Places
-from engine.library.transfer import CHUNK
 from tests.hub import Bytes, Content, Drip, Generated, Hub, Seen
 
 REPO = "somebody/large"

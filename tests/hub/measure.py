@@ -64,18 +64,21 @@ def throughput(files: int = 4, size: int = 64_000_000) -> None:
 
     disable_progress_bars()
     times: dict[str, list[float]] = {"ours": [], "theirs": []}
+    work: dict[str, list[float]] = {"ours": [], "theirs": []}
     with hub_apart(files, size) as endpoint, tempfile.TemporaryDirectory(prefix="foreword-throughput-") as root:
         for number in range(ROUNDS + 1):
             for arm in (ours, theirs) if number % 2 else (theirs, ours):
                 cache = Path(root) / "hub"
-                begun = time.perf_counter()
+                begun, worked = time.perf_counter(), time.process_time()
                 arm(endpoint, cache)
                 if number:  # the first round warms up
                     times[arm.__name__].append(time.perf_counter() - begun)
+                    work[arm.__name__].append(time.process_time() - worked)
                 shutil.rmtree(cache)
     total = files * size / 1e6
     for arm, measured in times.items():
-        print(f"{arm}: {total / statistics.median(measured):.0f} MB/s (median of {len(measured)} × {total:.0f} MB)")
+        rate, cost = total / statistics.median(measured), statistics.median(work[arm]) / total * 1000
+        print(f"{arm}: {rate:.0f} MB/s, {cost:.1f} s of processor per GB (medians of {len(measured)} × {total:.0f} MB)")
     ratios = [theirs / ours for ours, theirs in zip(times["ours"], times["theirs"], strict=True)]
     print(f"ours against theirs: {statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})")
 
