@@ -69,7 +69,8 @@ class Librarian:
         self._lock = threading.Lock()
         self._making = threading.Lock()
         self._threads = 0
-        self._called_off: set[str] = set()
+        self._checks: dict[str, threading.Event] = {}
+        """By the folder of a model that is being compared: set once that is to end."""
         self._over = False
 
     def facts(self, tell: Callable[[LibraryFacts | ErrorReport], None]) -> None:
@@ -101,23 +102,22 @@ class Librarian:
     ) -> None:
         """Compare a model's files with their hashes; `moved` is told on another thread how many bytes more were read.
         Ends in an error (called_off) after `call_off`."""
+        called_off = self._checks[model.folder] = threading.Event()
 
         def count(read: int) -> None:
-            if self._over or model.folder in self._called_off:
+            if self._over or called_off.is_set():
                 raise EngineError("called_off", "The check was stopped.", kept="Nothing was changed.")
             moved(read)
 
         def check() -> Verified:
-            try:
-                return keeping.verify(model, count)
-            finally:
-                self._called_off.discard(model.folder)
+            return keeping.verify(model, count)
 
         self._do(check, tell)
 
     def call_off(self, folder: str) -> None:
-        """Stop comparing the model in this folder, which is being compared."""
-        self._called_off.add(folder)
+        """Stop comparing the model in this folder; a check that has just ended is left alone, and so is the next."""
+        if (check := self._checks.get(folder)) is not None:
+            check.set()
 
     def removal(self, model: StoredModel, tell: Callable[[Removal | ErrorReport], None]) -> None:
         """What deleting a model would free."""

@@ -40,7 +40,8 @@ def verify(model: StoredModel, moved: Callable[[int], None] = lambda bytes: None
     """Read every file of a model and compare it with the hash that the hub named; `moved` is told how many bytes more
     were read. What a model in a plain folder should be nobody noted: only what its index and headers say is looked at.
 
-    A content that is damaged is set aside as if it had not come yet, so that a download fetches that file again.
+    A content that is damaged is set aside as if it had not come yet, so that a download fetches that file again; only
+    once all is read, so that whoever ends this with an error of `moved` has changed nothing.
     Raises EngineError (unreadable_file).
     """
     folder = Path(model.folder)
@@ -49,6 +50,7 @@ def verify(model: StoredModel, moved: Callable[[int], None] = lambda bytes: None
     listing = snapshot.read_listing(folder.parents[1], folder.name) if in_cache else None
     listed = {} if listing is None else {file.path: file for file in listing.files}
     checked, damaged, unknown = [], list(standing.wrong), []
+    bad: list[tuple[Path, RemoteFile]] = []
     for path in sorted(path for path in folder.rglob("*") if path.is_file()):
         name = str(path.relative_to(folder))
         if name in damaged:
@@ -60,7 +62,9 @@ def verify(model: StoredModel, moved: Callable[[int], None] = lambda bytes: None
         checked.append(name)
         if not _is(file, path, moved):
             damaged.append(name)
-            _set_aside(path, file, folder.parents[1] / "blobs")
+            bad.append((path, file))
+    for path, file in bad:
+        _set_aside(path, file, folder.parents[1] / "blobs")
     return Verified(tuple(checked), tuple(sorted(damaged)), standing.missing, tuple(unknown))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
+import threading
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
@@ -19,6 +20,8 @@ from app import finder
 from app.views.models import ModelsWindow
 from app.views.stored_row import StoredRow
 from engine.errors import EngineError
+from engine.library import keeping as kept
+from engine.types import StoredModel, Verified
 from tests.app.models_house import answer, choose, download, go_silent, house_of, judged, question
 from tests.engine.folders import DENSE, TARGET, stored, write_folder, write_safetensors
 from tests.hub import Hub
@@ -201,17 +204,38 @@ def test_d06_a_damaged_file_is_named_set_aside_and_fetched_again(
     assert row.note.isHidden()
 
 
-def test_a_check_that_is_stopped_says_nothing(opened: Opened, qtbot: QtBot, served: Hub, tmp_path: Path) -> None:
+def test_a_check_that_is_stopped_says_nothing(
+    opened: Opened, qtbot: QtBot, served: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     window = opened()
     row = fetched(qtbot, served, window, write_folder(tmp_path / "tiny"))
-    keeping = window._library.keeping
-    keeping.stop_verifying(row.model.folder)  # so early that it is sure to be before the end
+    keeping, stopped, check = window._library.keeping, threading.Event(), kept.verify
+
+    def later(model: StoredModel, moved: Callable[[int], None]) -> Verified:
+        assert stopped.wait(10)
+        return check(model, moved)
+
+    monkeypatch.setattr(kept, "verify", later)
     keeping.verify(row.model)
     assert row.quiet.accessibleName().startswith("Its files are being checked")
     assert row.action.text() == "Stop"
+    row.action.click()
+    stopped.set()
     qtbot.waitUntil(lambda: not keeping.checks)
     assert row.note.isHidden()
     assert row.action.text() == "Load"
+
+
+def test_a_stop_that_comes_too_late_for_a_check_does_not_stop_the_next(
+    opened: Opened, qtbot: QtBot, served: Hub, tmp_path: Path
+) -> None:
+    window = opened()
+    row = fetched(qtbot, served, window, write_folder(tmp_path / "tiny"))
+    choose(row, "Check Its Files")
+    qtbot.waitUntil(lambda: not row.note.isHidden())
+    window._library.keeping.stop_verifying(row.model.folder)  # its button was there until this moment
+    choose(row, "Check Its Files")
+    qtbot.waitUntil(lambda: "files are as the hub has them" in row.note.words.accessibleName())
 
 
 # ---------------------------------------------------------------- folders

@@ -260,6 +260,24 @@ def test_d06_verifying_finds_a_wrong_byte_and_the_next_download_mends_just_that(
     assert verify(listed(places)[0]).good
 
 
+def test_a_check_that_is_stopped_has_changed_nothing(hub: Hub, cache: Path, places: Places) -> None:
+    def stop_late(count: int) -> None:
+        nonlocal left
+        left -= count
+        if left <= 0:
+            raise EngineError("called_off", "The check was stopped.")
+
+    folder = pull(hub, cache)
+    shard = (folder / "model-00002-of-00003.safetensors").resolve()
+    shard.write_bytes(shard.read_bytes()[:-1] + b"\xff")
+    (model,) = listed(places)
+    left = sum(path.stat().st_size for path in folder.iterdir())
+    with pytest.raises(EngineError, match="stopped"):
+        verify(model, stop_late)
+    assert [model.state for model in listed(places)] == ["installed"]
+    assert verify(model).damaged == ("model-00002-of-00003.safetensors",)
+
+
 def test_a_plain_folder_has_no_hashes_and_says_so(made: Path, places: Places) -> None:
     places.add(made)
     found = verify(listed(places)[0])
