@@ -76,7 +76,9 @@ class Library(QObject):
         """Why the last search failed."""
         self.downloads: tuple[Download, ...] = ()
         """Every one, in the order they were asked for."""
-        self._looking = False
+        self._done: set[str] = set()
+        """The downloads whose end was seen, by their ids."""
+        self._looking = self._changed = False
         self._timer = QTimer(self, interval=LOOK_MS)
         self._timer.timeout.connect(self._look)
         self.keeping.gone_through.connect(self.refresh)
@@ -144,7 +146,7 @@ class Library(QObject):
 
     def _on_removed(self, model: StoredModel) -> None:
         self._settings.forget_model(path_of(model))
-        self._look()  # a download of it is gone too
+        self._look_anew()  # a download of it is gone too
 
     def leave_out(self, model: StoredModel) -> None:
         """List the folder of the user's in which a model was found no longer, or the model that was opened alone."""
@@ -241,7 +243,12 @@ class Library(QObject):
             self._fetch(head.repo)
 
     def _fetch(self, repo: str) -> None:
-        self._asking.librarian.fetch(repo, self._asking.then(lambda _: self._look()))
+        self._asking.librarian.fetch(repo, self._asking.then(self._on_fetching))
+
+    def _on_fetching(self, answer: str | ErrorReport) -> None:
+        if isinstance(answer, str):
+            self._done.discard(answer)  # what is fetched again may have ended again before anybody looks
+        self._look_anew()
 
     def pause(self, id: str) -> None:
         self._change("pause", id)
@@ -258,7 +265,7 @@ class Library(QObject):
         self._change("forget", id)
 
     def _change(self, how: DownloadChange, id: str) -> None:
-        self._asking.librarian.change(how, id, self._asking.then(lambda _: self._look()))
+        self._asking.librarian.change(how, id, self._asking.then(lambda _: self._look_anew()))
 
     def of_repo(self, repo: str) -> Download | None:
         """The download of a repo, if there is one."""
@@ -269,12 +276,21 @@ class Library(QObject):
             self._looking = True
             self._asking.librarian.downloads(self._asking.then(self._on_downloads))
 
+    def _look_anew(self) -> None:
+        """Something was changed: what is being asked already may be answered with how it was before."""
+        self._changed = self._looking
+        self._look()
+
     def _on_downloads(self, answer: tuple[Download, ...] | ErrorReport) -> None:
         self._looking = False
+        if self._changed:
+            self._changed = False
+            self._look()
+            return
         if isinstance(answer, ErrorReport):
             return
-        done = {download.id for download in self.downloads if download.state == "done"}
-        new = any(download.state == "done" and download.id not in done for download in answer)
+        before, self._done = self._done, {download.id for download in answer if download.state == "done"}
+        new = bool(self._done - before)
         self.downloads = answer
         if any(not download.ended for download in answer):
             self._timer.start()
