@@ -1,7 +1,9 @@
 """The library at the window's service: what takes time is done on threads of its own, and the answer told to whoever
 asked.
 
-They are not the engine's one MLX thread, which may be writing a reply; nothing here imports MLX.
+They are not the engine's one MLX thread, which may be writing a reply; nothing here imports MLX. What the hub is asked
+has threads apart from what this computer can answer: a name that a bad network looks up for half a minute, which
+nothing can break off, keeps nobody from the models that are here.
 """
 
 from __future__ import annotations
@@ -51,9 +53,38 @@ T = TypeVar("T")
 CLOSING_S = 1.0
 """How long the app waits at its end for downloads to put away what they hold."""
 THREADS = 4
-"""The hub answers slowly and a disk quickly; none of them has to wait for another's list."""
+"""That answer from this computer, and as many that ask the hub."""
 ENDING_S = 30.0
 """How long a download that was called off may take to end before its model is deleted."""
+
+
+class _Desk:
+    """Takes what is to be done, and does it on up to `THREADS` threads."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._tasks: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._threads = 0
+        self._over = False
+
+    def take(self, task: Callable[[], None]) -> None:
+        with self._lock:
+            if self._threads < THREADS:
+                self._threads += 1
+                threading.Thread(target=self._work, name=f"{self._name}-{self._threads}", daemon=True).start()
+        self._tasks.put(task)
+
+    def close(self) -> None:
+        """Begin nothing more."""
+        self._over = True
+        for _ in range(self._threads):
+            self._tasks.put(None)
+
+    def _work(self) -> None:
+        while (task := self._tasks.get()) is not None:
+            if not self._over:
+                task()
 
 
 class Librarian:
@@ -65,10 +96,9 @@ class Librarian:
         self._state = state
         self._downloads: Downloads | None = None
         self._hub: Hub | None = None
-        self._tasks: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._disk, self._network = _Desk("library"), _Desk("hub")
         self._lock = threading.Lock()
         self._making = threading.Lock()
-        self._threads = 0
         self._checks: dict[str, threading.Event] = {}
         """By the folder of a model that is being compared: set once that is to end."""
         self._over = False
@@ -87,13 +117,13 @@ class Librarian:
 
     def judge(self, named: str, tell: Callable[[Judgement | ErrorReport], None]) -> None:
         """Judge the repo of an id, on the hub unless it is here."""
-        self._do(lambda: judge(named, self._at_the_hub()), tell)
+        self._ask(lambda: judge(named, self._at_the_hub()), tell)
 
     def search(
         self, words: str, order: SearchOrder, after: str, tell: Callable[[SearchPage | ErrorReport], None]
     ) -> None:
         """A page of what the hub has under these words; an id or an address is that one model."""
-        self._do(lambda: self._search(words, order, after), tell)
+        self._ask(lambda: self._search(words, order, after), tell)
 
     # ------------------------------------------------------------ what is kept
 
@@ -170,7 +200,7 @@ class Librarian:
                 found = {model.repo: keeping.newer(connection, model) for model in models}
             return {repo: commit for repo, commit in found.items() if commit is not None}
 
-        self._do(ask, tell)
+        self._ask(ask, tell)
 
     # ------------------------------------------------------------ the token
 
@@ -243,13 +273,13 @@ class Librarian:
         """Do nothing more, and break off what is being asked; downloads are kept as they are."""
         self._over = True
         with self._lock:
-            hub, count, downloads = self._hub, self._threads, self._downloads
+            hub, downloads = self._hub, self._downloads
         if hub is not None:
             hub.close()
         if downloads is not None:
             downloads.close(CLOSING_S)
-        for _ in range(count):
-            self._tasks.put(None)
+        self._disk.close()
+        self._network.close()
 
     def _search(self, words: str, order: SearchOrder, after: str) -> SearchPage:
         if "/" not in words:
@@ -265,21 +295,21 @@ class Librarian:
             return self._hub
 
     def _do(self, work: Callable[[], T], tell: Callable[[T | ErrorReport], None]) -> None:
-        def task() -> None:
-            answer: T | ErrorReport
-            try:
-                answer = work()
-            except Exception as error:
-                log.info("a question to the library failed: %s", type(error).__name__)
-                answer = report_of(error)
-            if not self._over:
-                tell(answer)
+        self._disk.take(lambda: self._answer(work, tell))
 
-        with self._lock:
-            if self._threads < THREADS:
-                self._threads += 1
-                threading.Thread(target=self._work, name=f"library-{self._threads}", daemon=True).start()
-        self._tasks.put(task)
+    def _ask(self, work: Callable[[], T], tell: Callable[[T | ErrorReport], None]) -> None:
+        """Do what the hub is asked for, and may wait for."""
+        self._network.take(lambda: self._answer(work, tell))
+
+    def _answer(self, work: Callable[[], T], tell: Callable[[T | ErrorReport], None]) -> None:
+        answer: T | ErrorReport
+        try:
+            answer = work()
+        except Exception as error:
+            log.info("a question to the library failed: %s", type(error).__name__)
+            answer = report_of(error)
+        if not self._over:
+            tell(answer)
 
     def _facts(self) -> LibraryFacts:
         machine = devices.probe()
@@ -295,11 +325,6 @@ class Librarian:
             suggestions=suggest(machine),
             hub=self._address,
         )
-
-    def _work(self) -> None:
-        while (task := self._tasks.get()) is not None:
-            if not self._over:
-                task()
 
 
 def models_here(known: Sequence[str]) -> ModelsHere:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import random
 import shutil
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
@@ -174,8 +175,9 @@ class Downloads:
             for job in self._jobs.values():
                 job.stop.ask()
             self._changed.notify_all()
+        until = time.monotonic() + seconds
         for thread in self._threads:
-            thread.join(seconds)
+            thread.join(max(0.0, until - time.monotonic()))
         with self._changed:
             for job in self._jobs.values():
                 if job.connection is not None and not job.busy:
