@@ -228,12 +228,12 @@ class Downloads:
     def _seen(self, job: _Job) -> Download:
         now = self._clock.now()
         state, rate, retry_in, error = job.state, 0.0, None, job.error
-        if state == "fetching":
+        if state in ("listing", "fetching") and job.waits and len(job.waits) >= job.busy:
+            until, error = min(job.waits.values(), key=lambda wait: wait[0])
+            state, retry_in = "waiting", max(0.0, until - now)
+        elif state == "fetching":
             rate = job.pace.rate(now)
-            if job.waits and len(job.waits) >= job.busy:
-                until, error = min(job.waits.values(), key=lambda wait: wait[0])
-                state, retry_in, rate = "waiting", max(0.0, until - now), 0.0
-            elif job.checking and len(job.checking) >= job.busy - len(job.waits):
+            if job.checking and len(job.checking) >= job.busy - len(job.waits):
                 state = "checking"
             elif job.pace.stalled(now):
                 state, rate = "stalled", 0.0

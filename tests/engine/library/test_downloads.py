@@ -208,6 +208,17 @@ def test_d03_what_it_waits_for_is_said_while_it_waits(desk: Desk) -> None:
     assert ended.state == "done"
 
 
+def test_d03_what_it_waits_for_is_said_before_there_is_a_list_of_files_too(desk: Desk) -> None:
+    desk.hub.misbehave(REPO, Answer(503), times=None, stage="info")
+    desk.clock.held.clear()
+    downloads = desk.downloads()
+    downloads.add(REPO)
+    until(lambda: downloads.all()[0].state == "waiting")
+    seen = downloads.all()[0]
+    assert (seen.retry_in is not None, seen.error is not None and seen.error.code) == (True, "hub_down")
+    desk.clock.held.set()
+
+
 def test_d03_a_transfer_without_a_byte_for_a_while_is_called_stalled(desk: Desk) -> None:
     desk.hub.misbehave("safetensors", Silence(after=1000), times=None)
     downloads = desk.downloads()
