@@ -216,11 +216,12 @@ def _verify(args: argparse.Namespace) -> int:
 
 
 def _remove(args: argparse.Namespace) -> int:
-    from engine.library.keeping import remove
+    from engine.library.keeping import removal, remove
 
     try:
         model = named(args.model)
-        if not args.yes and not _agreed(f"Delete {model.name} ({size_words(model.size)}) from {model.folder}?"):
+        frees = size_words(removal(model).frees)  # what cannot be deleted is refused before anybody is asked
+        if not args.yes and not _agreed(f"Delete {model.name} from {model.folder}? That frees {frees}."):
             print("Nothing was deleted.", file=sys.stderr)
             return 1
         freed = remove(model)

@@ -65,7 +65,7 @@ def judge(named: str, hub: Hub | None = None, *, context: int = CONTEXT, device:
     try:
         folder = resolve(named)
     except ModelError:
-        if hub is None:
+        if hub is None or named.startswith(("/", "./", "../", "~")):  # a folder is meant
             raise
         return judge_repo(parse(named, hub.endpoint), hub, context=context, device=device)
     return judge_folder(folder, hub, context=context, device=device)

@@ -103,6 +103,11 @@ def test_removing_asks_and_without_an_answer_deletes_nothing(hub: Hub, capsys: p
     assert "installed" in run(capsys, "list")
 
 
+def test_what_cannot_be_deleted_is_refused_before_anybody_is_asked(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["models", "remove", "guide"]) == 1
+    assert capsys.readouterr().err == "The Guide is part of Foreword and cannot be deleted alone.\n"
+
+
 def test_updates_are_told_of(hub: Hub, capsys: pytest.CaptureFixture[str]) -> None:
     run(capsys, "pull", REPO)
     assert "newer version" not in run(capsys, "list", "--updates")

@@ -510,6 +510,13 @@ def test_a_name_that_is_neither_here_nor_an_id_is_refused(hub: Hub) -> None:
             judge(asked, where, device=M4)
 
 
+@pytest.mark.parametrize("folder", ["/nowhere/model", "./model", "../model", "~/model"])
+def test_a_folder_that_is_not_there_is_said_to_be_missing_and_not_taken_for_an_id(hub: Hub, folder: str) -> None:
+    with pytest.raises(ModelError) as missing:
+        judge(folder, hub, device=M4)
+    assert missing.value.report.code == "model_missing"
+
+
 # ---------------------------------------------------------------- search
 
 
