@@ -15,7 +15,7 @@ import shlex
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from datetime import date
 from importlib.metadata import version
@@ -97,13 +97,17 @@ def machine() -> dict[str, str]:
     }
 
 
-def bench_case(subject: str, options: Mapping[str, Any], json_file: Path | None) -> str:
-    """Bench one case in this process; its section of the page. The figures go to `json_file` as well."""
+def bench_case(
+    subject: str, options: Mapping[str, Any], json_file: Path | None, progress: Callable[[str, float], None]
+) -> str:
+    """Bench one case in this process; its section of the page. The figures go to `json_file` as well. `progress` hears
+    what is being done and how much of all is. Raises EngineError (not_writable, and those of the model)."""
     from engine.bench.case import Case, run
     from engine.bench.page import case_section
 
-    result = run(Case(subject, **options), _progress)
-    _clear()
+    if json_file is not None:
+        _writable(json_file)
+    result = run(Case(subject, **options), progress)
     if json_file is not None:
         json_file.write_text(json.dumps(asdict(result), indent=1))
     return case_section(result, in_terminal=sys.stdout.isatty())
@@ -112,10 +116,11 @@ def bench_case(subject: str, options: Mapping[str, Any], json_file: Path | None)
 def bench_edition(page_file: Path) -> str:
     """Run the standard edition and write its page, with the figures in a JSON file beside it. Returns the page.
 
-    Raises EngineError (bench_failed) where a case ends with an error.
+    Raises EngineError (bench_failed) where a case ends with an error, (not_writable) before any is run.
     """
     from engine.bench.page import page
 
+    _writable(page_file)
     results: list[dict[str, Any]] = []
     sections: list[tuple[str, str]] = []
     with tempfile.TemporaryDirectory(prefix="foreword-bench-") as folder:
@@ -150,11 +155,11 @@ def _by_hand(regime: Regime, arguments: str) -> str:
     return " ".join([*variables, "foreword bench", arguments])
 
 
-def _progress(stage: str, fraction: float) -> None:
-    if sys.stderr.isatty():
-        print(f"\r\x1b[K{fraction:>4.0%} {stage}", end="", file=sys.stderr, flush=True)
-
-
-def _clear() -> None:
-    if sys.stderr.isatty():
-        print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+def _writable(file: Path) -> None:
+    """Raises EngineError (not_writable): better before the minutes that it takes to get what goes there."""
+    try:
+        with file.open("a"):
+            pass
+    except OSError as error:
+        what = f"{file} cannot be written: {error.strerror}."
+        raise EngineError("not_writable", what, next_step="Name another file.") from error

@@ -81,12 +81,29 @@ def test_on_the_command_line_one_case_is_printed_and_its_figures_are_kept(
         ["--tokens", "1"],
         ["--cycles", "0"],
         ["--against", "llama.cpp"],
+        ["--page", "page.md"],  # one model has none
     ],
 )
 def test_options_that_mean_nothing_are_refused(arguments: list[str]) -> None:
     with pytest.raises(SystemExit) as leaving:
         main(["bench", "guide", *arguments])
     assert leaving.value.code == 2
+
+
+def test_the_standard_edition_has_its_figures_beside_its_page() -> None:
+    with pytest.raises(SystemExit) as leaving:
+        main(["bench", "--json", "figures.json"])
+    assert leaving.value.code == 2
+
+
+@pytest.mark.parametrize("arguments", [["guide", "--json"], ["--page"]])
+def test_a_file_that_cannot_be_written_is_said_before_anything_is_run(
+    arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command, "regimes", lambda: pytest.fail("it ran"))
+    nowhere = tmp_path / "no" / "figures.json"
+    assert main(["bench", *arguments, str(nowhere)]) == 1
+    assert capsys.readouterr().err == f"{nowhere} cannot be written: No such file or directory. Name another file.\n"
 
 
 def test_contexts_may_be_given_in_thousands() -> None:
