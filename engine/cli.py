@@ -44,12 +44,11 @@ if TYPE_CHECKING:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command. 0 when it did its work, 1 after an error, 130 after Ctrl-C; wrong usage exits with 2."""
-    for stream in (sys.stdin, sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="replace")  # a terminal that lacks a character must not end a reply
-    args = _parser().parse_args(argv)
+    """Run one command. 0 when it did its work, a reply that Ctrl-C ended included, 1 after an error, 130 where Ctrl-C
+    left nothing; wrong usage exits with 2."""
+    _open_streams()
     try:
+        args = _parser().parse_args(argv)
         code: int = args.run(args)
         sys.stdout.flush()
         return code
@@ -57,11 +56,33 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(error.report, file=sys.stderr)
         return 1
     except BrokenPipeError:  # whoever read the output has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _write_nowhere()
+        return 1
+    except OSError as error:
+        if error.filename is not None:
+            raise
+        _write_nowhere()
+        print(f"The output could not be written: {error.strerror}. What is there of it is kept.", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print(file=sys.stderr)
         return 130
+
+
+def _open_streams() -> None:
+    """Whoever starts a command may have closed a stream, which is then None: nothing comes of it, or goes there."""
+    sys.stdin, sys.stdout, sys.stderr = (
+        stream or open(os.devnull, mode)  # noqa: SIM115  # as long as the process
+        for stream, mode in ((sys.stdin, "r"), (sys.stdout, "w"), (sys.stderr, "w"))
+    )
+    for stream in (sys.stdin, sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")  # a terminal that lacks a character must not end a reply
+
+
+def _write_nowhere() -> None:
+    """What Python still holds for the output cannot be written either when it ends: let it go."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -145,7 +166,7 @@ def _parser() -> argparse.ArgumentParser:
         help="compare plain decoding, depths and mlx-lm, with figures for developers",
         description="Without MODEL: the standard edition, several cases in processes of their own, into a page.",
     )
-    bench.set_defaults(run=_bench)
+    bench.set_defaults(run=_bench, wrong_usage=bench.error)
     add = bench.add_argument
     constructed = "or constructed:SIZE:FORM:ACCEPTANCE (constructed:350m:4bit:0.85)"
     add("model", metavar="MODEL", nargs="?", help=f"{model}, {constructed}")
@@ -416,8 +437,12 @@ def _bench(args: argparse.Namespace) -> int:
     from engine.bench.command import bench_case, bench_edition
 
     if args.model is None:
+        if args.json:
+            args.wrong_usage("--json is for one MODEL; the standard edition writes its figures beside its page")
         print(bench_edition(Path(args.page or "BENCHMARKS.md")))
         return 0
+    if args.page:
+        args.wrong_usage("--page is for the standard edition, without MODEL")
     options = {name: getattr(args, name) for name in ("context", "depths", "cycles", "tokens")}
     print(bench_case(args.model, options | {"against": args.against is not None}, args.json and Path(args.json)))
     return 0

@@ -64,7 +64,7 @@ def validated(sampling: Sampling, vocabulary: int, context: int) -> Sampling:
     for name, allowed in RANGES.items():
         value = getattr(s, name)
         if not allowed.holds(value):
-            _refuse(f"{allowed.label} is {value}, and it has to be {allowed.words}.", " under Sampling")
+            _refuse(f"{allowed.label} is {value}, and it has to be {allowed.words}.")
     bias = _biases(s.logit_bias, vocabulary)
     banned = _ids("banned", s.banned, vocabulary, MAX_LISTED)
     allowed_ids = _ids("allowed", s.allowed, vocabulary, vocabulary)
@@ -99,10 +99,8 @@ def _ids(what: str, ids: Sequence[int], vocabulary: int, most: int) -> tuple[int
     return distinct
 
 
-def _refuse(what: str, where: str = "") -> NoReturn:
-    raise RequestError(
-        "bad_sampling", what, kept="Nothing was changed.", next_step=f"Correct it{where} and send again."
-    )
+def _refuse(what: str) -> NoReturn:
+    raise RequestError("bad_sampling", what, kept="Nothing was changed.", next_step="Correct it and send again.")
 
 
 def recommended(generation: Mapping[str, Any]) -> SamplingChoice:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -46,9 +47,10 @@ class Printer:
     def __init__(self, *, quiet: bool = False) -> None:
         """`quiet` keeps the reply to itself."""
         self._quiet = quiet
-        self._notes = sys.stderr.isatty()
+        capable = os.environ.get("TERM") != "dumb"  # such a terminal shows escape sequences instead of following them
+        self._notes = capable and sys.stderr.isatty()
         self._noted = False
-        self._styled = sys.stdout.isatty()
+        self._styled = capable and sys.stdout.isatty()
         self._at_line_start = True
         self.begin(opened_thinking=False)
 
@@ -92,9 +94,10 @@ class Printer:
         sys.stdout.flush()
 
     def note(self, note: str) -> None:
-        """Show a line that the next one or the reply replaces."""
+        """Show a line that the next one or the reply replaces. It is cut where the terminal's line ends: of one that
+        goes on below, only the end would be replaced."""
         if self._notes and self._at_line_start:
-            sys.stderr.write(f"\r\x1b[K{note}")
+            sys.stderr.write(f"\r\x1b[K{note[: _columns() - 1]}")
             sys.stderr.flush()
             self._noted = True
 
@@ -103,6 +106,14 @@ class Printer:
             self._noted = False
             sys.stderr.write("\r\x1b[K")
             sys.stderr.flush()
+
+
+def _columns() -> int:
+    """The width of the terminal where notes are shown."""
+    try:
+        return os.get_terminal_size(sys.stderr.fileno()).columns or 80
+    except (OSError, ValueError):
+        return 80
 
 
 class ReportedError(EngineError):

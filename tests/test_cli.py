@@ -326,6 +326,55 @@ def test_a_reader_that_has_seen_enough_ends_the_reply(model: str) -> None:
         assert process.stderr.read() == b""
 
 
+@pytest.mark.parametrize("missing", [0, 1, 2])
+def test_a_stream_that_is_closed_is_one_with_nothing_in_it(missing: int) -> None:
+    """As `foreword chat <&-` and its like in a shell have it."""
+    with subprocess.Popen(
+        ["/bin/sh", "-c", f'exec "$@" {missing}>&-', "sh", *COMMAND, *(["models", "list"] if missing else ["chat"])],
+        cwd=ROOT,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        out, errors = process.communicate(timeout=60)
+        assert (process.returncode, errors) == (0, "")
+        assert ("guide" in out) == (missing == 2)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no disk here that is always full")
+@pytest.mark.parametrize("arguments", [["--version"], ["generate", "guide", "--prompt", "Hello", "--max-tokens", "4"]])
+def test_an_output_that_cannot_be_written_is_told_of(arguments: list[str]) -> None:
+    with open("/dev/full", "w") as full:
+        ended = subprocess.run([*COMMAND, *arguments], cwd=ROOT, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert ended.returncode == 1
+    assert ended.stderr == ("The output could not be written: No space left on device. What is there of it is kept.\n")
+
+
+def test_a_note_ends_where_the_terminals_line_does(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    monkeypatch.setattr(sys.stderr, "fileno", lambda: 2)
+    monkeypatch.setattr(os, "get_terminal_size", lambda fd: os.terminal_size((12, 24)))
+    Printer().note("Measuring ████████")
+    assert capsys.readouterr().err == "\r\x1b[KMeasuring █"
+
+
+def test_a_terminal_that_follows_no_escape_sequences_gets_none(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("TERM", "dumb")
+    for stream in (sys.stdout, sys.stderr):
+        monkeypatch.setattr(stream, "isatty", lambda: True)
+    printer = Printer()
+    printer.note("Starting…")
+    printer.begin(opened_thinking=True)
+    printer.text("plan</think>Hi")
+    printer.end_line()
+    assert capsys.readouterr() == ("plan</think>Hi\n", "")
+
+
 # ---------------------------------------------------------------- measure
 
 
