@@ -420,9 +420,10 @@ def _serve(args: argparse.Namespace) -> int:
         settings = replace(settings, port=args.port)
     for ending in (signal.SIGINT, signal.SIGTERM):  # a shell starts what runs behind it with Ctrl-C ignored
         signal.signal(ending, signal.default_int_handler)
-    with Engine() as engine:
-        server = Server(lambda: engine.worker, settings)
-        server.start()  # a port that is taken is said before a model is loaded
+    engine = Engine()
+    server = Server(lambda: engine.worker, settings)
+    server.start()  # a port that is taken is said before MLX comes up, which takes seconds
+    with engine:
         try:
             model = engine.load(args.model, args.head)
             print(f"{model.name} is at {server.address}. Ctrl-C ends it.", flush=True)
@@ -443,8 +444,16 @@ def _bench(args: argparse.Namespace) -> int:
         return 0
     if args.page:
         args.wrong_usage("--page is for the standard edition, without MODEL")
-    options = {name: getattr(args, name) for name in ("context", "depths", "cycles", "tokens")}
-    print(bench_case(args.model, options | {"against": args.against is not None}, args.json and Path(args.json)))
+    options: dict[str, Any] = {name: getattr(args, name) for name in ("context", "depths", "cycles", "tokens")}
+    options["against"] = args.against is not None
+    notes = Printer()
+
+    def progress(stage: str, fraction: float) -> None:
+        notes.note(f"{fraction:>4.0%} {stage}")
+
+    section = bench_case(args.model, options, args.json and Path(args.json), progress)
+    notes.clear_note()
+    print(section)
     return 0
 
 

@@ -33,6 +33,10 @@ from engine.types import (
 )
 from engine.worker import Worker
 
+LONGEST_START = 60.0
+"""Seconds that the end of a command waits for an engine that is still coming up. Python can't leave before: it would be
+aborted in the middle of MLX's import."""
+
 BAR = 24
 """Characters of a bar of progress."""
 
@@ -141,7 +145,7 @@ class Engine:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.worker.shutdown()
+        self.worker.shutdown(LONGEST_START)
 
     def next_id(self) -> int:
         self._requests += 1

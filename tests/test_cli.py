@@ -10,6 +10,7 @@ import re
 import select
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -26,7 +27,7 @@ from engine.cli import main, totals_line
 from engine.decode.loop import MAX_RUN
 from engine.evidence import evidence_for, from_json
 from engine.inspection import capability_now
-from engine.terminal import Printer
+from engine.terminal import Engine, Printer
 from engine.types import Snapshot
 from tests.checkpoints import build
 
@@ -609,6 +610,16 @@ def test_serve_answers_until_it_is_ended(ending: signal.Signals) -> None:
             assert process.wait(60) == 0
         finally:
             process.kill()
+
+
+def test_a_port_that_is_taken_is_said_before_the_engine_comes_up(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(Engine, "__enter__", lambda engine: pytest.fail("it came up"))
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert main(["serve", "--port", str(port)]) == 1
+    assert f"cannot listen on port {port}: another program has it" in capsys.readouterr().err
 
 
 def test_serve_says_why_it_cannot(capsys: pytest.CaptureFixture[str]) -> None:
