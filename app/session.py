@@ -125,8 +125,9 @@ class Session(QObject):
         return left
 
     def new_chat(self) -> None:
-        """Show an empty chat: the one that is there already, else a new one."""
-        self.show_chat(self.shelf.empty())
+        """Show an empty chat: the one that is there already, else a new one. Where something was typed in the one that
+        is shown, that stays, and there is another."""
+        self.show_chat(self.shelf.empty(besides=self.current if self.current.has_draft else None))
 
     def show_chat(self, chat: Chat) -> None:
         if chat is not self.current:

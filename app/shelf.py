@@ -57,9 +57,9 @@ class Shelf(QObject):
 
     # ------------------------------------------------------------ the list
 
-    def empty(self) -> Chat:
-        """A chat in which nothing was asked: the one that is there, else a new one."""
-        empty = next((chat for chat in self.chats if chat.is_empty), None)
+    def empty(self, besides: Chat | None = None) -> Chat:
+        """A chat in which nothing was asked: the one that is there, else a new one; never `besides`."""
+        empty = next((chat for chat in self.chats if chat.is_empty and chat is not besides), None)
         if empty is None:
             empty = Chat(instructions=self._instructions)
             self.chats.append(empty)

@@ -180,7 +180,7 @@ class Chat:
     seed: int | None = None
     max_tokens: int | None = None
     used_tokens: int | None = None
-    """Tokens of the conversation as the model counted them last; None before it did."""
+    """Tokens that the model counted when it was last asked in it, whichever version that was; None before it was."""
     first: list[Turn] = field(default_factory=list, repr=False)
     """The versions of the first question."""
     loaded: bool = True
@@ -201,6 +201,15 @@ class Chat:
             answer = path[-1].shown
             versions = answer.turns if answer else []
         return path
+
+    @property
+    def shown_tokens(self) -> int | None:
+        """Tokens of the path that is shown, as far as the model has counted them."""
+        path = self.turns
+        last = path[-1].shown if path else None
+        if last is None or last.reply is None or self.writing:
+            return self.used_tokens
+        return last.reply.prompt_tokens + (len(last.reply.tokens) or last.reply.stats.tokens)
 
     def versions_of(self, turn: Turn) -> list[Turn]:
         """The versions of a question, itself among them, in the order they were asked."""

@@ -340,6 +340,8 @@ class FocusRing(QWidget):
         self.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self._target: QWidget | None = None
+        self._watched: list[QWidget] = []
+        """The target and what it stands in: where one of them moves, so does the ring."""
         self.hide()
         application = QApplication.instance()
         assert isinstance(application, QApplication)
@@ -347,13 +349,17 @@ class FocusRing(QWidget):
 
     def follow(self, target: QWidget | None) -> None:
         """Ring `target`, or nothing."""
-        if self._target is not None and isValid(self._target):  # it may be what is just being taken away
-            self._target.removeEventFilter(self)
-        self._target = target
+        for each in filter(isValid, self._watched):  # it may be what is just being taken away
+            each.removeEventFilter(self)
+        self._target, self._watched = target, []
         if target is None:
             self.hide()
             return
-        target.installEventFilter(self)
+        around: QWidget | None = target
+        while around is not None and around is not self.window():
+            around.installEventFilter(self)
+            self._watched.append(around)
+            around = around.parentWidget()
         self._place()
         self.raise_()
         self.show()
@@ -370,7 +376,7 @@ class FocusRing(QWidget):
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         if event.type() in (QEvent.Type.Move, QEvent.Type.Resize):
             self._place()
-        elif event.type() == QEvent.Type.Hide:
+        elif event.type() == QEvent.Type.Hide and watched is self._target:
             self.follow(None)
         return False
 

@@ -63,6 +63,7 @@ class Desk(QWidget):
         session.replies.speed_changed.connect(self._refresh_meter)
         session.model.room_changed.connect(self._refresh_meter)
         session.weighing.changed.connect(self._refresh_meter)
+        session.turns_changed.connect(self._refresh_meter)
         self.queue.edit_wanted.connect(self._edit_queued)
         self.queue.removal_wanted.connect(lambda index: session.queue.take(session.current, index))
         self.queue.sending_wanted.connect(lambda: session.queue.send_next(session.current))
@@ -102,7 +103,7 @@ class Desk(QWidget):
         limit = info.capability.context if info is not None else None
         if limit is not None and session.model.context_limit is not None:
             limit = min(limit, session.model.context_limit)
-        self.composer.meter.show_use(session.current.used_tokens, limit)
+        self.composer.meter.show_use(session.current.shown_tokens, limit)
 
     # ------------------------------------------------------------ sending
 

@@ -30,7 +30,8 @@ class InstructionsPanel(QWidget):
         layout.setSpacing(8)
         self.presets = PresetPicker(session.settings, lambda: session.current)
         self.presets.used.connect(session.use_preset)
-        layout.addWidget(self.presets, 0, Qt.AlignmentFlag.AlignLeft)
+        # Its own direction, which has the arrow behind the words, would take it to the right.
+        layout.addWidget(self.presets, 0, Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignAbsolute)
         layout.addSpacing(8)
         layout.addWidget(Label(tr("Instructions for this chat"), "cap", "text2"))
         layout.addWidget(self.text, 1)

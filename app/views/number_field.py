@@ -109,6 +109,12 @@ class NumberField(QLineEdit):
         self.setText(self._quantity.write(value))
         self.objected.emit("")
 
+    def keep_showing(self, value: float | int | None) -> None:
+        """The same for the same subject: where nothing has changed, what is being typed stays, and what was said of
+        it."""
+        if value != self._value:
+            self.show_value(value)
+
     def show_default(self, words: str) -> None:
         """What an empty field means."""
         self.setPlaceholderText(words)

@@ -126,9 +126,14 @@ class PresetSection(QWidget):
             self._list.addWidget(Paragraph(words, "small", "text3"))
 
     def _save(self) -> None:
-        presets.save_new(self._settings, self._current())
-        self.rows[-1].name.setFocus()
-        self.rows[-1].name.selectAll()
+        self.name(presets.save_new(self._settings, self._current()))
+
+    def name(self, preset: Preset) -> None:
+        """Let a person give it another name."""
+        for shown in self.rows:
+            if shown.preset == preset:
+                shown.name.setFocus()
+                shown.name.selectAll()
 
     def _remove(self, preset: Preset) -> None:
         self._removed = preset, presets.remove(self._settings, preset)
@@ -148,7 +153,8 @@ class PresetPicker(Picker):
     """Names the preset that the chat is like, and gives it another. `used` carries the preset to be used."""
 
     used = Signal(object)
-    settings_wanted = Signal()
+    settings_wanted = Signal(object)
+    """To edit presets: this one's name where there is one."""
 
     def __init__(self, settings: Settings, current: Callable[[], Chat]) -> None:
         super().__init__()
@@ -181,8 +187,7 @@ class PresetPicker(Picker):
                 replacing.addAction(
                     preset.name, lambda preset=preset: presets.replace_with(self._settings, preset, chat)
                 )
-        self.choices.addAction(tr("Edit Presets…"), self.settings_wanted.emit)
+        self.choices.addAction(tr("Edit Presets…"), lambda: self.settings_wanted.emit(None))
 
     def _save(self, chat: Chat) -> None:
-        presets.save_new(self._settings, chat)
-        self.settings_wanted.emit()
+        self.settings_wanted.emit(presets.save_new(self._settings, chat))

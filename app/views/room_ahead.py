@@ -6,7 +6,7 @@ from PySide6.QtWidgets import QHBoxLayout, QWidget
 
 from app.chats.chat import Chat, title_of
 from app.session import Session
-from app.views.controls import Button, Elided
+from app.views.controls import Button, Paragraph
 from app.words import tr
 from engine.types import Overflow, Weighed
 
@@ -60,8 +60,8 @@ class RoomLine(QWidget):
     def __init__(self, session: Session) -> None:
         super().__init__()
         self._session = session
-        self.setFixedHeight(28)
-        self._words = Elided(role="small", tone="warn")
+        self.setMinimumHeight(28)
+        self._words = Paragraph(role="small", tone="warn")
         self.action = Button("", "link", "smallmedium")
         self.action.clicked.connect(self._choose)
         layout = QHBoxLayout(self)

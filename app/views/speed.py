@@ -275,7 +275,7 @@ class SpeedPanel(QWidget):
 
     def _write_numbers(self, log: SpeedLog) -> None:
         self._written = (log.live, log.decision, log.snapshot)
-        self.figure.show_figure(figure_of(log, self._comparison))
+        self.figure.show_figure(figure_of(log, self._comparison, self._session.model.decision))
         now, snapshot = log.speed_now, log.drafted_snapshot
         self.speed_plot.value.setText("" if now is None else f"{now:.1f}")
         titles = {chat.id: chat.title for chat in self._session.chats} if log.company else {}

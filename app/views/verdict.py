@@ -132,8 +132,9 @@ class FigureWords:
     tooltip: str
 
 
-def figure_of(log: SpeedLog, comparison: Comparison) -> FigureWords:
-    """What stands at the top of the tab, `comparison` being that of the chat that is shown."""
+def figure_of(log: SpeedLog, comparison: Comparison, coming: Decision | None = None) -> FigureWords:
+    """What stands at the top of the tab. `comparison` is that of the chat that is shown, `coming` what holds from the
+    next message."""
     decision, now = log.decision, log.speed_now
     if now is None or decision is None:
         return FigureWords(
@@ -146,6 +147,8 @@ def figure_of(log: SpeedLog, comparison: Comparison) -> FigureWords:
         refusal = decision.receipt.refusal
         can = refusal is None or refusal.code in BY_CHOICE
         definition = tr("MTP is off, so there is no speed-up to show")
+        if coming is not None and coming.mode != "plain":
+            definition = tr("The last reply was written without MTP")
         if not can:
             missing = refusal is not None and refusal.code == "missing_head_weights"
             definition = (

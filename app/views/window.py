@@ -26,7 +26,7 @@ from app.local_api import LocalApi
 from app.render.buttons import finish_editing
 from app.render.page_text import PageText
 from app.session import Session
-from app.settings import GUIDE
+from app.settings import GUIDE, Preset
 from app.updates import Updates
 from app.views.about import AboutWindow
 from app.views.chat import ChatView
@@ -193,7 +193,7 @@ class Window(QMainWindow):
         self.header.sidebar_toggled.connect(lambda: self.show_sidebar(True))
         self.header.inspector.clicked.connect(self.show_inspector)
         self.inspector.speed.export.clicked.connect(self.export_rounds)
-        self.inspector.instructions.presets.settings_wanted.connect(lambda: self.show_settings("Chat"))
+        self.inspector.instructions.presets.settings_wanted.connect(self.show_presets)
         self.header.picker.folder_wanted.connect(self.choose_folder)
         self.header.picker.models_wanted.connect(self.show_models)
         self.chat.folder_wanted.connect(lambda: self.choose_folder(session.regenerate_with))
@@ -290,6 +290,14 @@ class Window(QMainWindow):
         self._settings_window.show()
         self._settings_window.raise_()
         self._settings_window.activateWindow()
+
+    def show_presets(self, preset: Preset | None) -> None:
+        """Open the settings where the presets are; one that was just made can be given its name."""
+        self.show_settings("Chat")
+        assert self._settings_window is not None
+        section = self._settings_window.findChild(PresetSection)
+        if preset is not None and section is not None:
+            section.name(preset)
 
     def look_for_updates(self) -> None:
         """Ask whether there is a newer version, and say so where the settings have it."""

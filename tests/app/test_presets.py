@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QAction
-from PySide6.QtWidgets import QMenu
+from PySide6.QtWidgets import QApplication, QMenu
 
 from app import presets
 from app.chats.chat import Chat
@@ -76,6 +76,24 @@ def test_a_chat_is_saved_as_a_preset_named_by_its_first_words(house: House, sect
     assert house.settings.presets[-1].name == "You are a careful"
     house.qtbot.mouseClick(section.save, Qt.MouseButton.LeftButton)
     assert house.settings.presets[-1].name == "You are a careful 2"
+
+
+def test_a_chat_that_is_saved_from_its_menu_can_be_given_a_name_at_once(house: House) -> None:
+    house.session.set_instructions("You are a pirate.")
+    house.window.activateWindow()
+    action(filled(house.window.inspector.instructions.presets), "Save as New Preset").trigger()
+    opened = house.window.findChild(SettingsWindow)
+    assert opened is not None
+    house.qtbot.waitUntil(lambda: opened.focusWidget() is opened.findChild(PresetSection).rows[0].name)
+    name = opened.findChild(PresetSection).rows[0].name
+    assert name.selectedText() == "You are a pirate"
+
+
+def test_the_presets_of_a_chat_stand_where_its_instructions_begin(house: House) -> None:
+    panel = house.window.inspector.instructions
+    house.window.inspector.show_tab(2)
+    QApplication.processEvents()
+    assert panel.presets.x() == panel.text.x()
 
 
 def test_a_preset_is_renamed_and_an_empty_name_changes_nothing(house: House, section: PresetSection) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QLabel
 
 from app.settings import Settings
 from app.views.bubble import SHOWN_CHARACTERS
+from app.views.number_field import NumberRow
 from app.views.question import UserTurn
 from app.views.room import RoomSection, memory_words
 from engine.types import ChatMemory, ErrorReport, Failed, LeftOut, Weighed
@@ -69,6 +71,20 @@ def test_k03_the_memory_for_chats_is_shown_and_can_be_changed(house: House) -> N
     section.memory.editingFinished.emit()
     assert house.settings.chat_memory == 1_500_000_000
     assert house.worker.budgets[-1] == 1_500_000_000
+
+
+def test_what_is_being_typed_stays_when_what_chats_hold_is_told_anew(house: House) -> None:
+    house.window.inspector.show_tab(1)
+    room = house.window.inspector.sampling.room
+    house.qtbot.keyClicks(room.memory, "1.")
+    house.session.model.room_changed.emit()
+    assert room.memory.text() == "1."
+    room.memory.setText("much")
+    house.qtbot.keyClick(room.memory, Qt.Key.Key_Return)
+    line = room.memory.parentWidget()
+    assert isinstance(line, NumberRow)
+    house.session.model.room_changed.emit()
+    assert line.objection.accessibleName() == "“much” is not a number, so nothing was changed."
 
 
 def test_the_memory_that_was_set_holds_for_the_next_worker_too(house: House) -> None:

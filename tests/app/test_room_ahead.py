@@ -4,6 +4,7 @@ import pytest
 from PySide6.QtCore import Qt
 
 from app.chats.chat import Answer, Chat
+from app.views.controls import Paragraph
 from app.views.room_ahead import ahead
 from engine.types import LeftOut, Overflow, Weighed
 from tests.app.house import House
@@ -101,6 +102,17 @@ def test_a_message_that_is_too_long_by_itself_fills_the_meter(full: House) -> No
     full.tick()
     assert full.window.chat.desk.room_line.words.startswith("This message alone is longer than the 4,096 tokens")
     assert full.window.chat.composer.meter.words == "over 4.1k"
+
+
+def test_all_of_it_can_be_read_in_a_narrow_window(full: House) -> None:
+    full.window.resize(520, 800)
+    full.worker.say(Weighed(full.worker.weighings[-1].id, None, 4096, too_long=True))
+    full.tick()
+    line = full.window.chat.desk.room_line
+    full.qtbot.waitUntil(lambda: line.height() > 28)
+    words = line.findChild(Paragraph)
+    assert words is not None
+    assert words.height() >= words.heightForWidth(words.width())
 
 
 def test_while_a_reply_is_written_nothing_is_asked_or_said(full: House) -> None:

@@ -413,6 +413,29 @@ def test_a_new_chat_is_made_once(desk: Desk) -> None:
     assert len(desk.session.chats) == 2
 
 
+def test_the_tokens_of_a_chat_are_those_of_the_version_that_is_shown(desk: Desk) -> None:
+    desk.exchange("one", "x")
+    desk.exchange("two", "a longer one")
+    chat = desk.session.current
+    before = chat.shown_tokens
+    assert before is not None
+    desk.exchange("three", "and longer", rounds=40)
+    assert chat.shown_tokens == chat.used_tokens != before
+    desk.session.remove_turn(chat.turns[-1])
+    assert chat.shown_tokens == before
+
+
+def test_g12_a_new_chat_beside_an_empty_one_in_which_something_was_typed(desk: Desk) -> None:
+    begun = desk.session.current
+    desk.session.keep_draft("half a thought")
+    desk.session.new_chat()
+    assert desk.session.current is not begun
+    assert (desk.session.current.draft, begun.draft) == ("", "half a thought")
+    desk.exchange("one", "x")
+    desk.session.new_chat()
+    assert desk.session.current is begun  # it waits to be gone on with
+
+
 # ---------------------------------------------------------------- regenerate and edit
 
 

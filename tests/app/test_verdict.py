@@ -68,6 +68,12 @@ def test_on_a_busy_computer_it_says_measuring_and_what_the_rounds_took() -> None
     assert (steady.heading, steady.tooltip.splitlines()[-2:]) == ("Net speed-up", told)
 
 
+def test_mtp_is_not_called_off_where_it_is_on_from_the_next_message() -> None:
+    log = SpeedLog(decision=decision("plain"), snapshot=Snapshot(tokens=50, tokens_per_second=40.0))
+    assert figure_of(log, NOTHING_COMPARED, decision("plain")).definition.startswith("MTP is off")
+    assert figure_of(log, NOTHING_COMPARED, decision()).definition == "The last reply was written without MTP"
+
+
 def test_where_auto_writes_plainly_no_speed_up_is_claimed() -> None:
     log = SpeedLog(decision=decision(), snapshot=Snapshot(tokens=50, tokens_per_second=40.0))
     assert decision().adaptive

@@ -710,6 +710,27 @@ def test_the_focus_ring_follows_the_tab_key_and_survives_what_it_rings(house: Ho
     assert not ring.isVisible()
 
 
+def test_the_focus_ring_goes_along_where_something_above_it_goes_away(house: House) -> None:
+    inspector, ring = house.window.inspector, house.window._ring
+    inspector.show_tab(1)
+    house.window.activateWindow()
+    house.qtbot.waitUntil(house.window.isActiveWindow)
+    last = inspector.sampling.fields["max_tokens"]
+    last.setFocus()
+    house.qtbot.keyClicks(last, "none")
+    house.qtbot.keyClick(last, Qt.Key.Key_Tab)
+    target = house.window.focusWidget()
+    assert target is not None
+    assert target is not last
+    QApplication.processEvents()
+    before = ring.y()
+    assert ring.geometry().center() == target.mapTo(house.window, target.rect().center())
+    last.setText("")
+    last.objected.emit("")
+    house.qtbot.waitUntil(lambda: ring.y() < before)
+    assert ring.geometry().center() == target.mapTo(house.window, target.rect().center())
+
+
 # ---------------------------------------------------------------- the end
 
 
