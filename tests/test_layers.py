@@ -151,11 +151,14 @@ RULES = [
     Rule("the engine runs without a window", inside=("engine",), forbids=(*QT, "app")),
     Rule("the window never touches MLX", inside=("app",), forbids=(*MLX, "transformers")),
     Rule(
-        "the window knows the engine by plain types and by how a reply is read; bridge and main alone see both worlds",
+        "the window knows the engine by plain types and by how replies and sizes are read; bridge and main see both",
         inside=("app",),
         outside=("app.bridge", "app.main", "app.__main__"),
         forbids=("engine",),
-        allows=("engine.types", "engine.errors", "engine.parts", "engine.tool_calls", "engine.whole_file"),
+        allows=(
+            *("engine.types", "engine.errors", "engine.parts", "engine.tool_calls", "engine.whole_file"),
+            "engine.sizes",
+        ),
     ),
     Rule(
         "the entry hands over to the command line and knows no more of the engine",

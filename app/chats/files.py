@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path, PurePath
 from typing import Any
 
+from app.sizes import size_words
 from app.words import tr
 
 LARGEST = 2_000_000
@@ -132,17 +133,6 @@ def _decoded(name: str, data: bytes) -> str:
 def with_files(question: str, files: Iterable[TextFile]) -> str:
     """What the model reads of a message: its files first, so that the question stands next to the answer."""
     return "\n\n".join([*(file.block for file in files), *([question] if question.strip() else [])])
-
-
-def size_words(count: int) -> str:
-    """ "812 bytes", "12 KB", "1.4 MB"."""
-    if count < 1000:
-        return tr("1 byte") if count == 1 else tr("{count} bytes", count=count)
-    return (
-        tr("{value} KB", value=f"{count / 1000:.0f}")
-        if count < 999_500
-        else tr("{value} MB", value=f"{count / 1e6:.1f}")
-    )
 
 
 def files_data(files: Iterable[TextFile]) -> list[dict[str, str]]:

@@ -6,8 +6,8 @@ from PySide6.QtCore import QTimer
 
 from app.bridge import State
 from app.session import Session
+from app.sizes import size_words
 from app.views.desk import Desk
-from app.views.room import memory_words
 from app.views.status import StatusLine
 from app.words import mark, tr
 
@@ -141,8 +141,8 @@ class ActivityLine(StatusLine):
         if progress.need is not None and progress.room is not None:
             words += tr(
                 " · about {need} of the {room} that models can have",
-                need=memory_words(progress.need),
-                room=memory_words(progress.room),
+                need=size_words(progress.need),
+                room=size_words(progress.room),
             )
         return words
 

@@ -9,10 +9,11 @@ from PySide6.QtGui import QPainter, QPaintEvent, QPen, QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QWidget
 
 from app import theme
-from app.chats.files import TextFile, size_words
+from app.chats.files import TextFile
 from app.icons import icon
 from app.render.buttons import QuietButton
 from app.render.code import CodeCard
+from app.sizes import size_words
 from app.views.bubble import beginning
 from app.views.controls import Label, explain
 from app.views.figures import shortened

@@ -10,8 +10,9 @@ from PySide6.QtWidgets import QFileDialog, QVBoxLayout, QWidget
 
 from app.bridge import State
 from app.chats.chat import Chat, Draft, Turn
-from app.chats.files import LARGEST, TextFile, size_words
+from app.chats.files import LARGEST, TextFile
 from app.session import Session
+from app.sizes import size_words
 from app.views.composer import Composer
 from app.views.queue import QueueView
 from app.views.room_ahead import RoomLine

@@ -8,9 +8,9 @@ from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
 from app.library import Library
 from app.session import Session
+from app.sizes import rate_words, size_words
 from app.views.confirm import confirm
 from app.views.controls import Button, Elided, Hairline, Label, Paragraph, explain, row
-from app.views.empty import as_size
 from app.views.hub_token import TokenSection
 from app.views.instruments import Bar
 from app.views.page import Page
@@ -39,20 +39,13 @@ def time_words(seconds: float) -> str:
     return tr("about {count} h left", count=round(seconds / 3600))
 
 
-def rate_words(rate: float) -> str:
-    """Bytes a second as people read them: "41 MB/s", "80 KB/s"."""
-    if rate < 999_500:
-        return tr("{count} KB/s", count=round(rate / 1000))
-    return tr("{rate}/s", rate=as_size(round(rate)))
-
-
 def progress_words(download: Download) -> str:
     """How far a download has come, and how fast it goes on."""
     parts = []
     if download.total and not download.have:
-        parts.append(as_size(download.total))
+        parts.append(size_words(download.total))
     elif download.total:
-        parts.append(tr("{have} of {total}", have=as_size(download.have), total=as_size(download.total)))
+        parts.append(tr("{have} of {total}", have=size_words(download.have), total=size_words(download.total)))
     if download.state == "fetching":
         if download.rate:
             parts.append(rate_words(download.rate))
@@ -160,7 +153,7 @@ class DownloadRow(QWidget):
             confirm(
                 self,
                 tr("Cancel the download of {name}?", name=download.repo),
-                tr("The {size} that have come are removed for good.", size=as_size(download.have)),
+                tr("The {size} that have come are removed for good.", size=size_words(download.have)),
                 tr("Cancel and Remove"),
                 lambda: self._library.discard(download.id),
             )

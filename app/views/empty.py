@@ -9,6 +9,7 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QFrame, QVBoxLayout, QWidget
 
 from app.session import Session
+from app.sizes import size_words
 from app.views.controls import Button, Hairline, Label, Paragraph
 from app.words import mark, tr
 
@@ -27,19 +28,6 @@ def in_words(count: int) -> str:
         if count >= size:
             return tr(words, number=f"{count / size:.1f}".removesuffix(".0"))
     return f"{count:,}".replace(",", " ")
-
-
-def as_size(size: int) -> str:
-    """Bytes as people read them, in powers of ten as the Finder has them: "12 MB", "5.6 GB", "36 GB", "212 GB"."""
-    if size >= 10**9:
-        value = f"{size / 10**9:.0f}" if size >= 10**11 else f"{size / 10**9:.1f}".removesuffix(".0")
-        return tr("{value} GB", value=value)
-    return tr("{value} MB", value=max(round(size / 10**6), 1))
-
-
-def as_sold(memory: int) -> str:
-    """The memory of a computer as its maker counts it, in powers of two: 48 GiB are "48 GB"."""
-    return tr("{value} GB", value=f"{memory / 2**30:.0f}")
 
 
 class EmptyChat(QWidget):
@@ -106,7 +94,10 @@ class EmptyChat(QWidget):
             )
             return
         capability = info.capability
-        facts = [tr("{parameters} parameters", parameters=in_words(capability.parameters)), as_size(capability.bytes)]
+        facts = [
+            tr("{parameters} parameters", parameters=in_words(capability.parameters)),
+            size_words(capability.bytes),
+        ]
         if capability.has_head:
             facts.append(tr("with a head that reads ahead"))
         self.model.show_text(

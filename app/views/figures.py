@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from datetime import date
 
-from app.views.room import memory_words
+from app.sizes import size_words
 from app.words import mark, tr
 from engine.types import Reply
 
@@ -87,8 +87,8 @@ def details(reply: Reply) -> str:
         lines.append(
             tr(
                 "at most {peak} of memory, {active} after it",
-                peak=memory_words(reply.memory.peak),
-                active=memory_words(reply.memory.active),
+                peak=size_words(reply.memory.peak),
+                active=size_words(reply.memory.active),
             )
         )
     return "\n".join(lines)

@@ -10,9 +10,9 @@ from PySide6.QtWidgets import QHBoxLayout, QLineEdit, QVBoxLayout, QWidget
 from app import theme
 from app.library import Library
 from app.session import Session
+from app.sizes import size_words
 from app.views.controls import Button, Hairline, Paragraph, Segments, explain, row
 from app.views.downloads import STATES, WANT_TOKEN
-from app.views.empty import as_size
 from app.views.model_row import Action, ModelRow, headings
 from app.views.page import Page
 from app.views.stored_row import sentences
@@ -178,7 +178,7 @@ class FindPage(Page):
             facts = [label, *([each.entry.licence] if each.entry.licence else [])]
             self._make_row(each.entry.repo, each.entry.name, " · ".join(facts), self._suggested)
             made = self.rows[each.entry.repo]
-            made.size_label.setText(as_size(each.entry.whole))
+            made.size_label.setText(size_words(each.entry.whole))
             made.known = source_words(each.entry)
             explain(made.name, made.known)
         self.refresh()

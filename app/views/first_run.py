@@ -10,9 +10,9 @@ from app.icons import icon
 from app.library import Library
 from app.session import Session
 from app.settings import GUIDE
+from app.sizes import as_sold, size_words
 from app.views.controls import Button, Elided, Hairline, Label, Paragraph, row
 from app.views.downloads import progress_words
-from app.views.empty import as_size, as_sold
 from app.views.instruments import Bar
 from app.views.model_row import FITS, Badge
 from app.views.read_ahead_sample import ReadAheadSample
@@ -34,7 +34,7 @@ class SuggestedModel(QWidget):
         self._session, self._library, self._suggestion = session, library, suggestion
         entry = suggestion.entry
         badge = Badge()
-        size = tr("{size} with its head", size=as_size(entry.whole)) if entry.head else as_size(entry.whole)
+        size = tr("{size} with its head", size=size_words(entry.whole)) if entry.head else size_words(entry.whole)
         fit = tr(FITS[suggestion.fit][0])
         self.words = Paragraph(f"{suggestion.why} {size} · {fit}.", "small", "text2")
         self.progress, self.numbers = Bar(), Label(role="small", tone="text3")

@@ -9,10 +9,10 @@ from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QVBoxLayout, QWidget
 
 from app.session import Session
+from app.sizes import size_words
 from app.views.controls import Dot, Elided, Hairline, IconButton, Label, explain, restyle
 from app.views.models_menu import list_models
 from app.views.picker import Picker
-from app.views.room import memory_words
 from app.views.verdict import meaning
 from app.words import mark, tr
 
@@ -54,7 +54,7 @@ class ModelPicker(Picker):
         self.name(" · ".join([title, *["MTP"] * has_head, *[tr("base model")] * is_base]))
         self.setAccessibleName(tr("Model: {title}. Choose another", title=self._session.model.title))
         need = self._session.model.need
-        held = "" if need is None else tr("About {need} of memory, with a short chat.", need=memory_words(need))
+        held = "" if need is None else tr("About {need} of memory, with a short chat.", need=size_words(need))
         explain(self, "\n".join(line for line in (info.path, held, tr(BASE_MODEL) * is_base) if line) if info else "")
 
     def fill(self) -> None:

@@ -11,9 +11,9 @@ from PySide6.QtWidgets import QFileDialog, QVBoxLayout, QWidget
 from app import finder
 from app.library import Library, path_of
 from app.session import Session
+from app.sizes import size_words
 from app.views.controls import Button, Hairline, Label, Paragraph, row
 from app.views.downloads import DownloadRow
-from app.views.empty import as_size
 from app.views.model_row import Action, Note, headings
 from app.views.page import Page
 from app.views.stored_row import StoredRow, sentences
@@ -175,7 +175,7 @@ class HerePage(Page):
         said = [tr("Looking for models…")]
         if self._library.here is not None:
             words = tr("1 model, {size}") if count == 1 else tr("{count} models, {size}")
-            said = [words.format(count=count, size=as_size(self._library.size))]
+            said = [words.format(count=count, size=size_words(self._library.size))]
             if self._filter and all(each.isHidden() for each in self.rows.values()):
                 said.append(tr("none with these words in its name"))
             if newer := keeping.newer_words(self._library.here):

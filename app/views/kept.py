@@ -10,8 +10,8 @@ from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from app import kept
 from app.library import Library
+from app.sizes import size_words
 from app.views.controls import Button, Elided, Label, Paragraph, row
-from app.views.empty import as_size
 from app.views.settings import grouped
 from app.words import mark, tr
 
@@ -26,10 +26,8 @@ def from_home(folder: Path) -> str:
 
 
 def small_size(size: int) -> str:
-    """Bytes as people read them, small ones too: "nothing", "12 KB", "3 MB"."""
-    if not size:
-        return tr("nothing")
-    return as_size(size) if size >= 10**6 else tr("{value} KB", value=max(round(size / 1000), 1))
+    """Bytes as people read them, or that there are none: "nothing", "12 KB", "3 MB"."""
+    return size_words(size) if size else tr("nothing")
 
 
 class KeptRow(QWidget):

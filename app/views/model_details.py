@@ -7,8 +7,9 @@ import json
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QApplication, QGridLayout, QVBoxLayout, QWidget
 
+from app.sizes import size_words
 from app.views.controls import Button, Label, Paragraph, explain, row
-from app.views.empty import as_size, in_words
+from app.views.empty import in_words
 from app.words import tr
 from engine.types import Judgement
 
@@ -45,20 +46,20 @@ class Details(QWidget):
                     tr(
                         "The most that is computed in passing at any one time: attention over a piece of a prompt "
                         "{attention}, recurrence over it {recurrence}, choosing the tokens of a round {choosing}.",
-                        attention=as_size(memory.chunk + memory.scores + memory.queued),
-                        recurrence=as_size(memory.scan + memory.queued),
-                        choosing=as_size(memory.choosing),
+                        attention=size_words(memory.chunk + memory.scores + memory.queued),
+                        recurrence=size_words(memory.scan + memory.queued),
+                        choosing=size_words(memory.choosing),
                     ),
                 ),
                 (
-                    tr("In all, of {size} for models", size=as_size(found.available)),
+                    tr("In all, of {size} for models", size=size_words(found.available)),
                     memory.total,
                     tr("The sum, and the memory that a model may have on this computer."),
                 ),
             ]
             for index, (name, size, meaning) in enumerate(parts):
                 last = index == len(parts) - 1
-                value = Label(as_size(size) if size else "0", "smallbold" if last else "small", "text")
+                value = Label(size_words(size) if size else "0", "smallbold" if last else "small", "text")
                 value.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
                 label = Label(name, "smallmedium" if last else "small", "text2")
                 explain(label, meaning)

@@ -12,8 +12,8 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QHBoxLayout, QMenu, QPushButton, QVBoxLayout, QWidget
 
 from app import theme
+from app.sizes import size_words
 from app.views.controls import Button, Dot, Elided, Hairline, IconButton, Label, Paragraph, explain, restyle, row
-from app.views.empty import as_size
 from app.views.instruments import Bar
 from app.views.model_details import Details
 from app.words import mark, tr
@@ -91,7 +91,7 @@ def verdict_words(verdict: MtpVerdict) -> tuple[str, str]:
     if verdict.speed_up is not None:
         measured = mark("Off: {speed_up}×, measured") if verdict.kind == "off_here" else mark("{speed_up}×, measured")
         return tr(measured, speed_up=f"{verdict.speed_up:.2f}"), state
-    size = as_size(verdict.sidecar.bytes) if verdict.sidecar else ""
+    size = size_words(verdict.sidecar.bytes) if verdict.sidecar else ""
     return tr(words, size=size), state
 
 
@@ -198,14 +198,14 @@ class ModelRow(QWidget):
             self.mtp.show_words(tr("Could not be looked at"), "warn")
             explain(self.mtp, f"{found.what} {found.next_step}".strip())
             return
-        self.size_label.setText(as_size(found.size))
+        self.size_label.setText(size_words(found.size))
         words, state = FITS[found.fit] if found.fit else ("", "neutral")
         self.fit.show_words(tr(words) if words else "", state)
         if found.memory is not None:
             needs = tr(
                 "Needs {need} of the {has} that a model may have here.",
-                need=as_size(found.memory.total),
-                has=as_size(found.available),
+                need=size_words(found.memory.total),
+                has=size_words(found.available),
             )
             explain(self.fit, f"{needs}\n{tr(MEANINGS['fit'])}")
         if found.error is not None and found.fit is None:

@@ -16,9 +16,9 @@ from app.chats.chat import Answer
 from app.chats.record import details_of
 from app.model_names import model_name
 from app.render.buttons import CopyButton
+from app.sizes import size_words
 from app.views.controls import Label, explain
 from app.views.figures import ENDINGS, duration
-from app.views.room import memory_words
 from app.views.sampling import SAMPLING
 from app.words import mark, tr
 
@@ -99,7 +99,7 @@ def _measured(answer: Answer) -> Iterator[Row]:
         tr("Drafts"),
         "" if stats.acceptance is None else tr("{value} % accepted", value=f"{stats.acceptance * 100:.0f}"),
     )
-    yield tr("Memory"), "" if reply.memory is None else tr("at most {value}", value=memory_words(reply.memory.peak))
+    yield tr("Memory"), "" if reply.memory is None else tr("at most {value}", value=size_words(reply.memory.peak))
 
 
 def as_json(answer: Answer) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from app.session import Session
+from app.sizes import size_words
 from app.views.controls import Label, Paragraph, Segments, explain
 from app.views.number_field import NumberRow, Quantity
 from app.words import mark, tr
@@ -73,7 +74,7 @@ class RoomSection(QWidget):
             tr("automatic") if memory is None else tr("{value} automatic", value=f"{memory.budget / GB:.1f}")
         )
         self.full.choose(session.settings.overflow)
-        held = "" if memory is None or not memory.bytes else tr("{bytes} in use. ", bytes=memory_words(memory.bytes))
+        held = "" if memory is None or not memory.bytes else tr("{bytes} in use. ", bytes=size_words(memory.bytes))
         self.used.show_text(
             tr(
                 "{held}What was read of recent chats stays in memory, so that the next reply starts "
@@ -93,12 +94,3 @@ class RoomSection(QWidget):
                 words = tr("This model holds {limit}: that counts.", limit=f"{info.capability.context:,}")
         self.tighter.show_text(words)
         self.tighter.setVisible(bool(words))
-
-
-def memory_words(count: int) -> str:
-    """ "3.4 GB", "67 MB", "0.4 MB"."""
-    if count >= 1e8:
-        return tr("{value} GB", value=f"{count / 1e9:.1f}")
-    return (
-        tr("{value} MB", value=f"{count / 1e6:.0f}") if count >= 1e7 else tr("{value} MB", value=f"{count / 1e6:.1f}")
-    )

@@ -12,8 +12,8 @@ from app.library import Library, path_of
 from app.model_names import model_name
 from app.session import Session
 from app.settings import GUIDE
+from app.sizes import size_words
 from app.views.confirm import confirm
-from app.views.empty import as_size
 from app.views.model_row import Action, ModelRow
 from app.words import tr
 from engine.types import ErrorReport, Judgement, Removal, StoredModel, Verified
@@ -52,7 +52,7 @@ class StoredRow(ModelRow):
     def show_stored(self, model: StoredModel) -> None:
         """It is this model, which may stand otherwise than before."""
         was, self.model = self.model.state, model
-        self.size_label.setText(as_size(model.size))
+        self.size_label.setText(size_words(model.size))
         if model.state == "installed" and not self.is_head:
             self.show_judgement(self._library.judgements.get(self.path))
         elif was == "installed":
@@ -70,7 +70,7 @@ class StoredRow(ModelRow):
         if (head := self._library.head_of(self.model)) is not None:
             said.append(tr("with the head in {folder}", folder=head))
         if self.model.older:
-            said.append(tr("{size} are of an older version", size=as_size(self.model.older)))
+            said.append(tr("{size} are of an older version", size=size_words(self.model.older)))
         return " · ".join(said)
 
     # ------------------------------------------------------------ how it stands
@@ -175,7 +175,7 @@ class StoredRow(ModelRow):
     def _get_head(self, found: object) -> Action | None:
         if not isinstance(found, Judgement) or found.mtp.sidecar is None or found.mtp.sidecar.here:
             return None
-        words = tr("Get head, {size}", size=as_size(found.mtp.sidecar.bytes))
+        words = tr("Get head, {size}", size=size_words(found.mtp.sidecar.bytes))
         return Action(words, lambda: self._library.download_head(found))
 
     def choices(self) -> list[Action | None]:
@@ -198,7 +198,7 @@ class StoredRow(ModelRow):
         if model.origin == "folder":
             shown.append(Action(tr("Take off the List"), self.leave_out))
         if model.older:
-            words = tr("Remove the Older Version, {size}…", size=as_size(model.older))
+            words = tr("Remove the Older Version, {size}…", size=size_words(model.older))
             shown += [None, Action(words, self.ask_removal_of_older, possible=is_free)]
         if model.origin != "box" and model.state != "not_connected":
             words = tr("Delete…") if model.state == "installed" else tr("Remove What Came…")
@@ -258,7 +258,7 @@ class StoredRow(ModelRow):
         confirm(
             self,
             tr("Remove the older version of {name}?", name=self.name.accessibleName()),
-            tr("Its {size} are free at once. The version that is used stays.", size=as_size(self.model.older)),
+            tr("Its {size} are free at once. The version that is used stays.", size=size_words(self.model.older)),
             tr("Remove"),
             lambda: self._library.keeping.remove_older(self.model),
         )
@@ -275,7 +275,7 @@ def removal_words(
     model: StoredModel, removal: Removal, head: StoredModel | None, *, for_good: bool, in_use: bool
 ) -> str:
     """What goes, what it frees and when, and what stays. `head` goes along."""
-    size, said = as_size(removal.frees), []
+    size, said = size_words(removal.frees), []
     if model.state == "partial":
         said.append(tr("The {size} that have come are removed for good.", size=size))
     elif for_good:
@@ -283,9 +283,9 @@ def removal_words(
     else:
         said.append(tr("It goes to the Trash; its {size} are free when you empty that.", size=size))
     if head is not None:
-        said.append(tr("Its head in {repo}, {size}, goes with it.", repo=head.repo, size=as_size(head.size)))
+        said.append(tr("Its head in {repo}, {size}, goes with it.", repo=head.repo, size=size_words(head.size)))
     if removal.stays:
-        said.append(tr("Another {size} belong to other models too, and stay.", size=as_size(removal.stays)))
+        said.append(tr("Another {size} belong to other models too, and stay.", size=size_words(removal.stays)))
     if model.origin != "cache":
         said.append(tr("All that is in the folder goes with it: {folder}", folder=model.folder))
     if in_use:

@@ -7,8 +7,8 @@ from PySide6.QtGui import QShowEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QVBoxLayout, QWidget
 
 from app.library import Library
+from app.sizes import as_sold, size_words
 from app.views.controls import Label, Paragraph, explain
-from app.views.empty import as_size, as_sold
 from app.views.instruments import Bar
 from app.words import mark, tr
 
@@ -77,8 +77,8 @@ class ThisComputer(QFrame):
             return
         device = facts.device
         self.chip.show_fact(device.name, tr("{size} of memory", size=as_sold(device.memory)))
-        used = tr("none in use") if in_use is None else tr("{size} in use", size=as_size(in_use))
-        self.memory.show_fact(as_size(facts.available), used, (in_use or 0) / facts.available)
+        used = tr("none in use") if in_use is None else tr("{size} in use", size=size_words(in_use))
+        self.memory.show_fact(size_words(facts.available), used, (in_use or 0) / facts.available)
         explain(
             self.memory,
             tr(
@@ -88,8 +88,8 @@ class ThisComputer(QFrame):
         )
         held = library.size
         self.disk.show_fact(
-            tr("{size} free", size=as_size(facts.disk_free)),
-            tr("{size} in models", size=as_size(held)),
+            tr("{size} free", size=size_words(facts.disk_free)),
+            tr("{size} in models", size=size_words(held)),
             held / (held + facts.disk_free) if held + facts.disk_free else 0.0,
         )
         explain(

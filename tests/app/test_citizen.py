@@ -147,7 +147,7 @@ def test_loading_says_what_the_model_takes_and_what_there_is(house: House) -> No
 def test_a_model_that_does_not_fit_is_refused_with_numbers(house: House) -> None:
     refusal = ErrorReport(
         "too_large",
-        "This model needs 40.0 GB of memory, and Apple M2 has 10.7 GB for it.",
+        "This model needs 40 GB of memory, and Apple M2 has 10.7 GB for it.",
         next_step="Choose a smaller model, or one with fewer bits.",
     )
     house.session.use_model("/models/huge")

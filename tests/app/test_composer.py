@@ -203,7 +203,7 @@ def test_a_megabyte_is_pasted_without_holding_up_the_window_and_goes_along_as_a_
     assert thread_time() - began < 0.25
     assert house.draft == "before after"
     (chip,) = house.window.chat.composer.chips.chips
-    assert chip.accessibleName() == "Attached: Pasted text, 1.0 MB"
+    assert chip.accessibleName() == "Attached: Pasted text, 1 MB"
     house.send("")
     content = house.worker.requests[-1].messages[-1].content
     assert content == f"Pasted text:\n```\n{text}```\n\nbefore after"
@@ -213,7 +213,7 @@ def test_more_than_can_go_along_is_said(house: House) -> None:
     data = QMimeData()
     data.setText("word " * 500_000)
     house.window.chat.composer.input.insertFromMimeData(data)
-    assert house.status == "The text has 2.5 MB. Up to 2.0 MB can go along with a message."
+    assert house.status == "The text has 2.5 MB. Up to 2 MB can go along with a message."
     assert house.window.chat.composer.chips.chips == []
 
 

@@ -62,7 +62,7 @@ def test_a_link_in_the_caches_goes_and_what_it_leads_to_stays(tmp_path: Path) ->
 
 
 def test_sizes_and_folders_are_written_as_people_read_them() -> None:
-    assert [small_size(size) for size in (0, 300, 12_400, 3_000_000)] == ["nothing", "1 KB", "12 KB", "3 MB"]
+    assert [small_size(size) for size in (0, 300, 12_400, 3_000_000)] == ["nothing", "300 bytes", "12 KB", "3 MB"]
     assert from_home(Path.home() / "a" / "b") == "~/a/b"
     assert from_home(Path("/a/b")) == "/a/b"
 

@@ -17,6 +17,7 @@ from PySide6.QtWidgets import QApplication, QFileDialog, QWidget
 from pytestqt.qtbot import QtBot
 
 from app import finder
+from app.sizes import size_words
 from app.views.models import ModelsWindow
 from app.views.stored_row import StoredRow
 from engine.errors import EngineError
@@ -59,10 +60,12 @@ def test_deleting_says_what_it_frees_goes_into_the_trash_and_takes_the_model_off
     opened: Opened, qtbot: QtBot, tmp_path: Path, thrown: Path
 ) -> None:
     window, folder = opened(), tmp_path / "Tiny-4bit"
-    choose(window.here.rows[str(folder)], "Delete…")
+    row = window.here.rows[str(folder)]
+    choose(row, "Delete…")
     qtbot.waitUntil(lambda: bool(QApplication.activeModalWidget()))
     assert question().text() == "Delete Tiny-4bit?"
-    assert "goes to the Trash; its 1 MB are free when you empty that" in question().informativeText()
+    size = size_words(row.model.size)
+    assert f"goes to the Trash; its {size} are free when you empty that" in question().informativeText()
     assert str(folder) in question().informativeText()
     answer("Move to Trash")
     qtbot.waitUntil(lambda: list(window.here.rows) == ["guide"])

@@ -14,6 +14,7 @@ from pytestqt.qtbot import QtBot
 
 from app import main
 from app.settings import Settings
+from app.sizes import size_words
 from app.views.controls import Label
 from app.views.downloads import progress_words
 from app.views.first_run import FirstModels
@@ -42,7 +43,7 @@ def test_each_model_here_has_its_size_fit_verdict_and_one_thing_to_do(
     row = window.here.rows[str(tmp_path / "Tiny-4bit")]
     judged(qtbot, row)
     assert row.name.accessibleName() == "Tiny-4bit"
-    assert row.size_label.text().endswith("MB")
+    assert row.size_label.text() == size_words(row.model.size)
     assert (row.fit.text(), row.mtp.text()) == ("Fits well", "MTP ready")
     assert row.action.text() == "Load"
     row.action.click()
@@ -353,7 +354,7 @@ def test_a_head_comes_along_with_its_model(
     qtbot.waitUntil(lambda: shown["Qwen3.8-27B-MTP-4bit"].main.isHidden())  # a head by itself cannot be loaded
 
 
-@pytest.mark.parametrize(("rate", "words"), [(41.4e6, "41 MB/s"), (1.2e6, "1 MB/s"), (48_200.0, "48 KB/s")])
+@pytest.mark.parametrize(("rate", "words"), [(41.4e6, "41 MB/s"), (1.2e6, "1.2 MB/s"), (48_200.0, "48 KB/s")])
 def test_a_slow_line_is_not_said_to_be_quicker_than_it_is(rate: float, words: str) -> None:
     coming = Download("a@main", "somebody/tiny", "main", "fetching", "abc", 10**9, 5 * 10**9, rate, 60.0)
     assert f" · {words} · " in progress_words(coming)
@@ -497,7 +498,7 @@ def test_every_size_rate_and_fit_says_in_its_hover_what_it_means(
     (shown,) = window.downloads.rows.values()
     row.toggle()
     assert row.details is not None
-    figures = [label for label in row.details.findChildren(Label) if label.text().endswith(("MB", "GB"))]
+    figures = [label for label in row.details.findChildren(Label) if label.text().endswith(("bytes", "KB", "MB", "GB"))]
     assert len(figures) >= 4
     for explained in (row.size_label, row.fit, row.mtp, shown.numbers, strip.memory, strip.disk, strip.ahead, *figures):
         assert len(explained.toolTip()) > 30

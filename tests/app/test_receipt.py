@@ -52,7 +52,7 @@ def test_it_says_what_was_not_read_and_what_memory_it_took(house: House) -> None
     house.tick()
     rows = details(house).rows
     assert rows["Not read"] == "3 oldest turns, 1,200 tokens"
-    assert rows["Memory"] == "at most 3.0 GB"
+    assert rows["Memory"] == "at most 3 GB"
     assert rows["First token"] == "after 0.41 s"
 
 

@@ -113,7 +113,7 @@ def test_an_empty_chat_offers_three_prompts_and_names_the_model(house: House) ->
     empty = house.window.chat.empty
     assert empty.isVisible()
     assert len(empty.buttons) == 3
-    assert "Guide, 2.7 million parameters, 5 MB" in empty.model.text()
+    assert "Guide, 2.7 million parameters, 5.4 MB" in empty.model.text()
     house.qtbot.mouseClick(empty.buttons[0], Qt.MouseButton.LeftButton)
     assert house.worker.requests[-1].messages[-1].content == empty.buttons[0].text()
     assert not empty.isVisible()

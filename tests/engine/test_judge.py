@@ -238,7 +238,7 @@ def test_a_model_that_is_too_large_is_judged_and_refused_with_both_numbers(
     assert found.available == memory_available(M2)
     assert found.capability is not None
     assert found.error is not None
-    assert "16." in found.error.what
+    assert "16 GB" in found.error.what
     assert "11.8 GB" in found.error.what
 
 

@@ -27,6 +27,7 @@ from engine.memory import (
 from engine.model.cache_shape import cache_shape
 from engine.model.capability import inspect
 from engine.model.load import LoadedModel, load
+from engine.sizes import size_words
 from engine.types import MAX_DEPTH, CacheShape, Capability, Device, DraftModelInfo, HeadInfo
 from tests import checkpoints, families
 from tests.engine import test_plain
@@ -215,7 +216,7 @@ def test_k15_a_model_is_loaded_where_it_and_a_chat_fit(known: Capability, gigaby
         refuse_too_large(known, mac)
     report = refused.value.report
     assert report.code == "too_large"
-    assert f"{memory_needed(known, mac, LEAST_CONTEXT).total / 1e9:.1f} GB" in report.what
+    assert size_words(memory_needed(known, mac, LEAST_CONTEXT).total) in report.what
     assert report.next_step
 
 

@@ -10,7 +10,7 @@ import pytest
 from app.chats.chat import Answer, Chat, Draft
 from app.chats.database import MIGRATIONS
 from app.chats.exchange import export_json, export_markdown, import_json
-from app.chats.files import LARGEST, FileRefused, TextFile, files_of, read_file, size_words
+from app.chats.files import LARGEST, FileRefused, TextFile, files_of, read_file
 from app.chats.record import drafts_of
 from app.chats.store import Store
 
@@ -56,7 +56,7 @@ def test_what_is_not_text_is_refused_with_the_reason(tmp_path: Path) -> None:
 def test_what_is_too_large_or_no_file_is_refused_without_being_read(tmp_path: Path) -> None:
     with (tmp_path / "all.log").open("wb") as file:
         file.truncate(LARGEST + 1)
-    assert refusal(tmp_path / "all.log") == "“all.log” has 2.0 MB. A file may have up to 2.0 MB."
+    assert refusal(tmp_path / "all.log") == "“all.log” has 2 MB. A file may have up to 2 MB."
     assert refusal(tmp_path) == f"“{tmp_path.name}” is a folder. Attach the files in it one by one."
     assert refusal(tmp_path / "gone.txt") == "“gone.txt” is not a file."
     os.mkfifo(tmp_path / "pipe")
@@ -94,14 +94,6 @@ def test_files_alone_are_a_message_and_name_the_chat() -> None:
     chat.ask("", files=[TextFile("letters.txt", "Dear Ann")])
     assert chat.title == "letters.txt"
     assert chat.messages()[0].content == "letters.txt:\n```\nDear Ann\n```"
-
-
-@pytest.mark.parametrize(
-    ("count", "words"),
-    [(1, "1 byte"), (812, "812 bytes"), (12_400, "12 KB"), (999_600, "1.0 MB"), (1_440_000, "1.4 MB")],
-)
-def test_sizes_are_said_in_words(count: int, words: str) -> None:
-    assert size_words(count) == words
 
 
 # ---------------------------------------------------------------- kept

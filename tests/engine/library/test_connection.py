@@ -18,7 +18,6 @@ from engine.errors import EngineError
 from engine.library import failures, token
 from engine.library.connection import Connection
 from engine.library.failures import HubError
-from engine.sizes import size_words
 from tests.engine.keychain import Keychain
 from tests.hub import LOGIN_PAGE, Answer, Hub, RedirectLoop, Silence
 
@@ -271,17 +270,3 @@ def test_without_a_keychain_there_is_no_token_and_none_is_kept(monkeypatch: pyte
         keyring.set_keyring(before)
     assert caught.value.report.code == "no_keychain"
     assert "hf_abc" not in json.dumps(caught.value.report.__dict__)
-
-
-@pytest.mark.parametrize(
-    ("size", "words"),
-    [
-        (0, "0 bytes"),
-        (999, "999 bytes"),
-        (240_000_000, "240 MB"),
-        (4_700_000_000, "4.7 GB"),
-        (380_430_000_000, "380.4 GB"),
-    ],
-)
-def test_sizes_read_as_the_finder_shows_them(size: int, words: str) -> None:
-    assert size_words(size) == words

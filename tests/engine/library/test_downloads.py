@@ -435,7 +435,7 @@ def test_d16_what_the_disk_cannot_hold_is_refused_before_it_begins(desk: Desk) -
     assert ended.error is not None
     assert (ended.state, ended.error.code) == ("failed", "disk_full")
     assert "1.3 MB more" in ended.error.what
-    assert "1.0 MB are free" in ended.error.what
+    assert "1 MB are free" in ended.error.what
     assert not desk.hub.bodies("")
 
 
