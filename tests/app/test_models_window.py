@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -387,16 +387,28 @@ def test_d19_closing_the_window_ends_no_download_quitting_asks_and_the_next_star
 # ---------------------------------------------------------------- the first run
 
 
-def test_the_first_run_suggests_a_model_for_this_computer_and_a_smaller_one_and_fetches_it(
-    qtbot: QtBot, served: Hub, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+@pytest.fixture
+def newcomer(qtbot: QtBot, served: Hub, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[House]:
+    """The house of somebody who has no model but Guide, with suggestions before them."""
     monkeypatch.setattr(main, "make_librarian", lambda: Librarian(served.endpoint, tmp_path / "downloads.json"))
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "cache"))
     house = House(qtbot, Settings())
     house.load()
+    qtbot.waitUntil(lambda: suggestions(house).isVisibleTo(house.window))
+    yield house
+    house.window.close_unasked()
+
+
+def suggestions(house: House) -> FirstModels:
     first = house.window.findChild(FirstModels)
     assert first is not None
-    qtbot.waitUntil(lambda: first.isVisibleTo(house.window))
+    return first
+
+
+def test_the_first_run_suggests_a_model_for_this_computer_and_a_smaller_one_and_fetches_it(
+    newcomer: House, qtbot: QtBot, served: Hub, tmp_path: Path
+) -> None:
+    house, first = newcomer, suggestions(newcomer)
     assert not house.window.chat.empty.buttons[0].isVisibleTo(house.window)
     about = house.window.library.facts
     assert about is not None
@@ -410,7 +422,6 @@ def test_the_first_run_suggests_a_model_for_this_computer_and_a_smaller_one_and_
     download = house.window.library.of_repo(entry.repo)
     assert download is not None
     assert house.worker.loads[-1:] == [download.folder]
-    house.window.close()
 
 
 @pytest.mark.parametrize(
@@ -428,8 +439,7 @@ def test_the_first_run_and_the_strip_promise_no_more_than_is_known_of_the_chip(
     monkeypatch.setattr(main, "make_librarian", lambda: librarian)
     house = House(qtbot, Settings())
     house.load()
-    first = house.window.findChild(FirstModels)
-    assert first is not None
+    first = suggestions(house)
     qtbot.waitUntil(lambda: first.isVisibleTo(house.window))
     assert first.pays.accessibleName() == first_words
     house.window.menus["models"].trigger()
@@ -440,45 +450,29 @@ def test_the_first_run_and_the_strip_promise_no_more_than_is_known_of_the_chip(
     house.window.close()
 
 
-def test_the_first_run_fits_the_narrowest_window(qtbot: QtBot, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(main, "make_librarian", lambda: Librarian(None, tmp_path / "downloads.json"))
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "cache"))
-    house = House(qtbot, Settings())
-    house.load()
-    first, empty = house.window.findChild(FirstModels), house.window.chat.empty
-    assert first is not None
-    qtbot.waitUntil(lambda: first.isVisibleTo(house.window))
+def test_the_first_run_fits_the_narrowest_window(newcomer: House, qtbot: QtBot) -> None:
+    house, empty = newcomer, newcomer.window.chat.empty
     house.window.resize(house.window.minimumSize())
     qtbot.waitUntil(lambda: house.window.chat.width() == house.window.minimumWidth())
     assert empty.mapTo(house.window, empty.rect().topRight()).x() < house.window.width()
     assert empty.minimumSizeHint().width() <= empty.width()
 
 
-def test_who_just_looks_around_has_the_prompts_and_the_guide(
-    qtbot: QtBot, served: Hub, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr(main, "make_librarian", lambda: Librarian(served.endpoint, tmp_path / "downloads.json"))
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "cache"))
-    house = House(qtbot, Settings())
-    house.load()
-    first = house.window.findChild(FirstModels)
-    assert first is not None
-    qtbot.waitUntil(lambda: first.isVisibleTo(house.window))
+def test_who_just_looks_around_has_the_prompts_and_the_guide(newcomer: House, qtbot: QtBot) -> None:
+    house, first = newcomer, suggestions(newcomer)
     first.look.click()
     assert first.isHidden()
     assert house.window.chat.empty.buttons[0].isVisibleTo(house.window)
     house.window.library.refresh()
     qtbot.waitUntil(lambda: house.window.library.here is not None)
     assert first.isHidden()
-    house.window.close()
 
 
 def test_who_has_a_model_is_not_told_to_get_one(opened: Callable[[], ModelsWindow], qtbot: QtBot) -> None:
     window = opened()
     qtbot.waitUntil(lambda: window._library.facts is not None)
-    first = house_of(opened).window.findChild(FirstModels)
-    assert first is not None
-    assert not first.isVisibleTo(house_of(opened).window)
+    house = house_of(opened)
+    assert not suggestions(house).isVisibleTo(house.window)
 
 
 # ---------------------------------------------------------------- what the words mean
