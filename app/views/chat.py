@@ -186,6 +186,7 @@ class ChatView(QWidget):
         card = kind(error, action, dismissible=do is not None)
         for over in (card.action_requested, card.dismissed):
             over.connect(card.hide)
+            over.connect(card.deleteLater)
             over.connect(self.composer.setFocus)
         if do is not None:
             card.action_requested.connect(do)
@@ -193,12 +194,17 @@ class ChatView(QWidget):
 
     def tell_of_update(self, release: Release) -> None:
         """Show what is new in the same place, until it was looked at or put off."""
-        if self._update is not None:
-            self._update.hide()
+        self._leave_update()
         card = self._update = UpdateCard(release)
-        card.over.connect(card.hide)
+        card.over.connect(self._leave_update)
         card.over.connect(self.composer.setFocus)
         self._column.insertWidget(0, card)
+
+    def _leave_update(self) -> None:
+        if self._update is not None:
+            self._update.hide()
+            self._update.deleteLater()
+            self._update = None
 
     def _recover(self) -> None:
         self._failures.clear()

@@ -220,4 +220,5 @@ def test_the_card_shows_plain_notes_and_opens_the_page_by_a_click_alone(
     card.open.click()
     assert opened == ["https://foreword.example/get"]
     assert not card.isVisibleTo(house.window)
+    qtbot.waitUntil(lambda: not house.window.findChildren(UpdateCard))
     house.window.close_unasked()
