@@ -17,7 +17,7 @@ from app.views.transcript import Transcript
 from app.words import mark, tr
 from engine.parts import ReplyReader
 
-AT_ONCE, SLICE_MS = 12, 3  # turns of an old chat that are built at once, and how long a slice of the others may take
+AT_ONCE = 12  # turns of an old chat that are built at once
 TRIM_MS = 1500  # after the reader has scrolled
 
 
@@ -71,9 +71,6 @@ class ShownTurns(QObject):
         self._shown: list[_Shown] = []
         self._above = 0
         """Turns of the path above those that are shown: they are still to be built."""
-        self._builder = QTimer(self)
-        self._builder.setInterval(0)
-        self._builder.timeout.connect(self._build_some)
         self._trimmer = QTimer(self, singleShot=True, interval=TRIM_MS)
         self._trimmer.timeout.connect(self.trim)
         self._whole_wanted = False
@@ -82,7 +79,11 @@ class ShownTurns(QObject):
         self._places: WeakKeyDictionary[Chat, tuple[Turn, bool, int]] = WeakKeyDictionary()
         """Where the reader was in chats that are not shown: a turn, whether in its reply, and how far down."""
         transcript.selection.everything = self._everything
-        transcript.verticalScrollBar().valueChanged.connect(self._build_on)
+        transcript.slices.add(self._build_some)
+        bar = transcript.verticalScrollBar()
+        bar.valueChanged.connect(self._build_on)
+        bar.valueChanged.connect(lambda: self._trimmer.start())
+        bar.rangeChanged.connect(self._build_on)
         transcript.top_wanted.connect(self._build_whole)
         find.opened.connect(self._build_whole)
         session.replies.turn_added.connect(self._on_turns_changed)
@@ -97,7 +98,7 @@ class ShownTurns(QObject):
     @property
     def building(self) -> bool:
         """Whether turns above are being built."""
-        return self._builder.isActive()
+        return self._above > 0 and (self._whole_wanted or self._transcript.near_top)
 
     @property
     def last_reply(self) -> ReplyView | None:
@@ -152,8 +153,9 @@ class ShownTurns(QObject):
             self._add_turn(turn)
         self._refresh_turns()
         self.changed.emit()
-        if self._above:
-            self._builder.start()
+        if not kept:
+            self._transcript.draw_at_once()
+        self._build_on()
 
     def _add_turn(self, turn: Turn) -> None:
         answer = turn.shown
@@ -169,27 +171,20 @@ class ShownTurns(QObject):
         self._shown.insert(0, self._fill(_Shown(turn, turn.shown, question, reply)))
         self._refresh_turn(self._shown[0])
 
-    def _build_some(self) -> None:
-        """Show more of what is above, for as long as a slice may take; in turns with the drawing of what is there.
+    def _build_some(self, budget_ms: float) -> bool:
+        """Show more of what is above, when what is there has been drawn.
 
         It goes on until the reader has a few screens above, or to the beginning of the chat where that is wanted. What
         nobody looks at costs nothing when the window is resized or the theme is another one.
         """
-        if self._transcript.drawing:
-            return
-        if not self._whole_wanted and not self._transcript.near_top:
-            self._builder.stop()
-            return
-        began, path = perf_counter(), self._session.current.turns
-        while self._above and (perf_counter() - began) * 1000 < SLICE_MS:
+        end, path = perf_counter() + budget_ms / 1000, self._session.current.turns
+        while self.building and perf_counter() < end:
             self._add_above(path)
-        if not self._above:
-            self._builder.stop()
+        return self.building
 
     def _build_on(self) -> None:
-        if self._above and self._transcript.near_top:
-            self._builder.start()
-        self._trimmer.start()
+        if self.building:
+            self._transcript.slices.wake()
 
     def trim(self) -> None:
         """Take away what is far above the reader: it is built again when it is wanted."""
@@ -205,8 +200,7 @@ class ShownTurns(QObject):
 
     def _build_whole(self) -> None:
         self._whole_wanted = True
-        if self._above:
-            self._builder.start()
+        self._transcript.slices.wake()
 
     def _everything(self) -> list[str]:
         """All that the chat says, whether it is built or not: questions, and answers without their thinking."""

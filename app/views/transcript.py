@@ -20,14 +20,14 @@ from app.render.selection import PageSelection
 from app.views.edge_scroll import EdgeScroll
 from app.views.question import UserTurn
 from app.views.reply import ReadingMark, ReplyView
+from app.views.slices import Slices
 from app.views.thought import Thought
 from app.words import tr
 
 COLUMN = 760
 MARGIN, NARROW_MARGIN, NARROW = 40, 20, 480
 TURN_SPACING = 20
-AT_ONCE, AT_ONCE_MS = 20, 60  # replies of an old chat that are drawn before anything else, and how long that may take
-SLICE_MS = 5
+AT_ONCE_MS = 60  # how long drawing the end of an old chat may take before it is seen
 NEAR_END = 4
 FEW, SETTLED_MS, UNPINNED_AT_ONCE = 40, 200, 4
 SHORT = 100  # characters of a selection that someone may want to find elsewhere
@@ -71,15 +71,12 @@ class Transcript(QScrollArea):
         self._pinned: dict[UserTurn | ReplyView, None] = {}
         """Turns out of sight that keep the width they had before the window was dragged, until it no longer is."""
         self._settling = QTimer(self, singleShot=True, interval=SETTLED_MS)
-        self._settling.timeout.connect(lambda: self._drawer.start())
         self._gone: deque[UserTurn | ReplyView] = deque()
-        self._remover = QTimer(self)
-        self._remover.setInterval(0)
-        self._remover.timeout.connect(self._remove_some)
-        self._fresh_chat = True
-        self._drawer = QTimer(self)
-        self._drawer.setInterval(0)
-        self._drawer.timeout.connect(self._draw_some)
+        self.slices = Slices(self)
+        """What is done bit by bit, so that the conversation can be scrolled meanwhile."""
+        self.slices.add(self._draw_some)
+        self.slices.add(self._remove_some, later=True)
+        self._settling.timeout.connect(self.slices.wake)
         self.selection = PageSelection(self._open_texts)
         self.edge_scroll = EdgeScroll(self, self.selection.drag_on)
         self.selection.followed = lambda to: self.edge_scroll.stop() if to is None else self.edge_scroll.follow(to)
@@ -147,7 +144,7 @@ class Transcript(QScrollArea):
         if reply is not None:
             reply.put_off()
             self._undrawn.appendleft(reply)
-            self._drawer.start()
+            self.slices.wake()
         return question, reply
 
     @property
@@ -157,8 +154,8 @@ class Transcript(QScrollArea):
 
     @property
     def drawing(self) -> bool:
-        """Whether replies of an old chat are still being drawn, a slice in every turn of the event loop."""
-        return self._drawer.isActive()
+        """Whether something is still to be drawn, restyled or given another width, a slice at a time."""
+        return bool(self._undrawn or self._stale or (self._pinned and not self._settling.isActive()))
 
     def _new_question(self, text: str, files: Sequence[TextFile]) -> UserTurn:
         question = UserTurn(text, files)
@@ -187,8 +184,6 @@ class Transcript(QScrollArea):
     def clear(self) -> None:
         """Take every turn away."""
         self.cut(0)
-        self._drawer.stop()
-        self._fresh_chat = True
 
     def cut(self, count: int) -> None:
         """Keep the first `count` turns and take the others away."""
@@ -211,14 +206,13 @@ class Transcript(QScrollArea):
             self._column.removeWidget(turn)
             turn.hide()
         self._gone.extend(gone)
-        self._remover.start()
+        self.slices.wake()
 
-    def _remove_some(self) -> None:
-        began = perf_counter()
-        while self._gone and (perf_counter() - began) * 1000 < SLICE_MS:
+    def _remove_some(self, budget_ms: float) -> bool:
+        end = perf_counter() + budget_ms / 1000
+        while self._gone and perf_counter() < end:
             shiboken6.delete(self._gone.popleft())
-        if not self._gone:
-            self._remover.stop()
+        return bool(self._gone)
 
     @property
     def far_above(self) -> int:
@@ -290,32 +284,28 @@ class Transcript(QScrollArea):
         if self._turns and isinstance(last := self._turns[-1], ReplyView) and last.waits:
             last.put_off()  # something follows it already: it comes out of an old chat
             self._undrawn.append(last)
-            self._drawer.start()
+            self.slices.wake()
         self._turns.append(turn)
         self._column.insertWidget(self._column.count() - 1, turn)
 
-    def _draw_some(self) -> None:
-        """Draw from the end of the chat upwards, then restyle, for as long as a slice may take."""
-        began = perf_counter()
-        most, budget = (AT_ONCE, AT_ONCE_MS) if self._fresh_chat else (len(self._turns), SLICE_MS)
-        self._fresh_chat = False
-        for _ in range(most):
-            left = budget - (perf_counter() - began) * 1000
-            if left <= 0:
-                break
+    def draw_at_once(self) -> None:
+        """Draw the end of an old chat, as much of it as need not keep the reader waiting."""
+        self._draw_some(AT_ONCE_MS)
+
+    def _draw_some(self, budget_ms: float) -> bool:
+        """Draw from the end of the chat upwards, then restyle, then have others take the width of the window."""
+        end = perf_counter() + budget_ms / 1000
+        while (self._undrawn or self._stale) and (left := (end - perf_counter()) * 1000) > 0:
             if self._undrawn:
                 self._undrawn[-1].draw(left)
                 if not self._undrawn[-1].waits:
                     self._undrawn.pop()
-            elif self._stale:
+            else:
                 self._stale.popleft().restyle()
-        if self._undrawn or self._stale:
-            return
-        if not self._settling.isActive():
+        if not (self._undrawn or self._stale or self._settling.isActive()):
             for turn in list(self._pinned)[-UNPINNED_AT_ONCE:]:
                 self._unpin(turn)
-        if not self._pinned:
-            self._drawer.stop()
+        return self.drawing
 
     def _restyle(self) -> None:
         """A new theme: what is in sight takes it now, the rest in slices."""
@@ -325,7 +315,7 @@ class Transcript(QScrollArea):
         for turn in in_sight:
             turn.restyle()
         self._stale = deque(turn for turn in reversed(self._turns) if turn not in in_sight)
-        self._drawer.start()
+        self.slices.wake()
 
     # -------------------------------------------------------------- another width
 
@@ -378,6 +368,7 @@ class Transcript(QScrollArea):
         self._read_turn = turn
         self._read_below = position - turn.y() if turn else 0
         self._read_mark = turn.mark_at(self._read_below) if isinstance(turn, ReplyView) else None
+        self.slices.go_along()
 
     def _hold(self) -> None:
         """The height has changed: stay at the end, or with what the reader looks at."""

@@ -6,6 +6,7 @@ the event loop while something goes on (p99 and the longest), or all of somethin
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Callable, Iterator
 from time import perf_counter, thread_time
@@ -68,6 +69,7 @@ class Bench:
         self.worker = ScriptedWorker()
         self.bridge = Bridge(lambda: self.worker)
         self.window: Window = build(Settings(appearance="light"), self.bridge)
+        self.bridge.ready.connect(gc.freeze)  # as the app does
         self.window.resize(1280, 840)
         self.window.show()
         self.wait(300)

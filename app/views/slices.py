@@ -1,0 +1,53 @@
+"""Work that is done bit by bit, so that no frame comes late because of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from time import perf_counter
+
+from PySide6.QtCore import QObject, QTimer
+
+SLICE_MS = 3
+REST_MS = 7
+"""Between two slices: what one of them has put down is laid out and painted meanwhile."""
+
+Job = Callable[[float], bool]
+"""Does some of its work in about as many milliseconds as it is given; whether there is more of it to do."""
+
+
+class Slices(QObject):
+    """Gives jobs the same few milliseconds, then leaves the event loop alone for a while.
+
+    Who was added first goes first, and who can wait goes last.
+    """
+
+    def __init__(self, parent: QObject) -> None:
+        super().__init__(parent)
+        self._jobs: list[Job] = []
+        self._later: list[Job] = []
+        self._ended = 0.0
+        self._timer = QTimer(self, singleShot=True, interval=REST_MS)
+        self._timer.timeout.connect(self._slice)
+
+    def add(self, job: Job, *, later: bool = False) -> None:
+        """From now on the job is asked as well whenever there is something to do; `later`: once all others are done."""
+        (self._later if later else self._jobs).append(job)
+
+    def wake(self) -> None:
+        """There is something to do for one of the jobs."""
+        if not self._timer.isActive():
+            self._timer.start()
+
+    def go_along(self) -> None:
+        """All is about to be painted anew: what a slice puts down now needs no painting of its own."""
+        if self._timer.isActive() and (perf_counter() - self._ended) * 1000 >= REST_MS:
+            self._slice()
+
+    def _slice(self) -> None:
+        self._timer.stop()
+        end = perf_counter() + SLICE_MS / 1000
+        for job in (*self._jobs, *self._later):
+            if (left := (end - perf_counter()) * 1000) <= 0 or job(left):
+                self._timer.start()
+                break
+        self._ended = perf_counter()
