@@ -6,6 +6,7 @@ from PySide6.QtWidgets import QApplication, QMessageBox
 
 from app.chats.chat import Chat
 from app.views.chat_list import Row
+from app.views.reply import ReplyView
 from engine.types import Waiting
 from tests.app.house import House
 
@@ -121,7 +122,9 @@ def test_a_chat_is_shown_again_where_the_reader_left_it(house: House) -> None:
     long = house.session.current
     transcript = house.window.chat.transcript
     bar = transcript.verticalScrollBar()
-    house.qtbot.waitUntil(lambda: not transcript.drawing and bar.maximum() > 1000)
+    replies = [turn for turn in transcript.turns if isinstance(turn, ReplyView)]
+    house.qtbot.waitUntil(lambda: not transcript.drawing and all(reply.height() > 300 for reply in replies))
+    house.qtbot.waitUntil(lambda: bar.maximum() > 1000)
     bar.setSliderPosition(bar.maximum() // 2)
     bar.actionTriggered.emit(bar.SliderAction.SliderMove.value)
     house.qtbot.waitUntil(lambda: not transcript.drawing and not house.window.chat.shown.building)
