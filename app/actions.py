@@ -92,7 +92,7 @@ MENUS: dict[str, tuple[Entry | None, ...]] = {
         Entry("copy_reply", mark("Copy Last Reply"), ("Ctrl+Shift+C",)),
         Entry("edit_last", mark("Edit Last Message")),
         SEPARATOR,
-        Entry("rename_chat", mark("Rename Chat…")),
+        Entry("rename_chat", mark("Rename Chat")),
         Entry("pin_chat", mark("Pin Chat"), checkable=True),
         Entry("delete_chat", mark("Delete Chat")),
     ),
@@ -109,7 +109,7 @@ MENUS: dict[str, tuple[Entry | None, ...]] = {
         Entry("look_for_updates", mark("Look for Updates…"), role=Role.ApplicationSpecificRole),
         Entry("copy_diagnostics", mark("Copy Diagnostics")),
         Entry("open_logs", mark("Show Log in Its Folder")),
-        Entry("show_kept", mark("Where Everything Lies…")),
+        Entry("show_kept", mark("Where Everything Is Kept…")),
     ),
 }
 

@@ -62,12 +62,6 @@ QToolButton[kind="icon"]::menu-indicator { image: none; }
 QToolButton[kind="icon"]:checked, QToolButton[kind="icon"]:pressed { background: $selected; }
 
 *[kind="segments"] { background: $track; border-radius: 7px; }
-QPushButton[kind="segment"] {
-    background: transparent; color: $text2; border: none; border-radius: 5px; padding: 0;
-    min-height: 24px; max-height: 24px;
-}
-QPushButton[kind="segment"]:checked { background: $thumb; color: $text; }
-QPushButton[kind="segment"]:disabled { color: $disabled; background: transparent; }
 
 QLineEdit[kind="field"] {
     background: $field; color: $text; border: 1px solid $border; border-radius: 6px;

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from html import escape
 from math import ceil
 
-from PySide6.QtCore import QEvent, QMargins, QObject, QRect, QSize, Qt, Signal
+from PySide6.QtCore import QEvent, QMargins, QObject, QPoint, QRect, QSize, Qt, Signal
 from PySide6.QtGui import QFontMetricsF, QHelpEvent, QPainter, QPaintEvent, QPen, QResizeEvent
 from PySide6.QtWidgets import (
     QAbstractButton,
@@ -19,9 +19,9 @@ from PySide6.QtWidgets import (
     QHBoxLayout,
     QLabel,
     QPushButton,
+    QRadioButton,
     QScrollArea,
     QSizePolicy,
-    QStyleOptionButton,
     QToolButton,
     QToolTip,
     QWidget,
@@ -187,13 +187,15 @@ class IconButton(QToolButton):
         self.setIcon(icon(self._icon_name))
 
 
-class Segment(QPushButton):
-    """One choice of a track. Words that do not fit end in "…", and are in the tooltip."""
+class Segment(QRadioButton):
+    """One choice of a track, which is what a screen reader takes it for. Words that do not fit end in "…", and are in
+    the tooltip."""
+
+    HEIGHT, RADIUS = 24, 5
 
     def __init__(self, words: str) -> None:
         super().__init__(words)
         self.setProperty("kind", "segment")
-        self.setCheckable(True)
         self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
         leave_cursor(self)
         self.toggled.connect(self._dress)
@@ -211,9 +213,22 @@ class Segment(QPushButton):
         """The words as far as there is room for them."""
         return self.fontMetrics().elidedText(self.text(), Qt.TextElideMode.ElideRight, self.width() - 2 * TIGHT)
 
-    def initStyleOption(self, option: QStyleOptionButton) -> None:
-        super().initStyleOption(option)
-        option.text = self.shown_words
+    def sizeHint(self) -> QSize:
+        return QSize(self.room_for_words() + 2 * LOOSE, self.HEIGHT)
+
+    def hitButton(self, place: QPoint) -> bool:
+        return self.rect().contains(place)
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        now, chosen = theme.current(), self.isChecked()
+        painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        if chosen and self.isEnabled():
+            painter.setPen(Qt.PenStyle.NoPen)
+            painter.setBrush(now.colour("thumb"))
+            painter.drawRoundedRect(self.rect(), self.RADIUS, self.RADIUS)
+        painter.setPen(now.colour("disabled" if not self.isEnabled() else "text" if chosen else "text2"))
+        painter.drawText(self.rect(), Qt.AlignmentFlag.AlignCenter, self.shown_words)
 
     def event(self, event: QEvent) -> bool:
         if isinstance(event, QHelpEvent) and self.shown_words != self.text():

@@ -20,6 +20,8 @@ HEADER = 52
 NUMBERS_EVERY = 6
 WIDE_NAME, SHORT_NAME, NARROW = 220, 110, 620
 """Pixels that a model's name may take; the short one in a header narrower than the last."""
+CHIP_FROM = 420
+"""In a header narrower than this the title takes the place of the chip. Its figures stand in the Speed tab."""
 CHIP_TOOLTIP = "tok/s: {speed}\n×: {speed_up}"
 
 BASE_MODEL = mark("A base model: it has no chat template, so it goes on with a text rather than answer.")
@@ -72,6 +74,7 @@ class LiveChip(QFrame):
         super().__init__()
         self._session = session
         self._ticks = 0
+        self._has_room = True
         self.setProperty("kind", "chip")
         self.setProperty("state", "off")
         self.setFixedHeight(24)
@@ -93,6 +96,12 @@ class LiveChip(QFrame):
     def text(self) -> str:
         return self._text.text()
 
+    def give_room(self, has_room: bool) -> None:
+        """Show, once there is something to show, or make room."""
+        if has_room != self._has_room:
+            self._has_room = has_room
+            self.refresh()
+
     def _on_speed(self) -> None:
         if not self.isVisible() or not self._session.model.speed.live:
             self.refresh()
@@ -107,7 +116,7 @@ class LiveChip(QFrame):
         """Write the numbers of the model in use; nothing is shown before there are any."""
         log = self._session.model.speed
         now, decision = log.speed_now, log.decision
-        self.setVisible(now is not None)
+        self.setVisible(now is not None and self._has_room)
         if now is None or decision is None:
             return
         with_drafts = decision.mode != "plain"
@@ -173,3 +182,4 @@ class Header(QWidget):
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
         self.picker.give_room(SHORT_NAME if self.width() < NARROW else WIDE_NAME)
+        self.chip.give_room(self.width() >= CHIP_FROM)

@@ -227,7 +227,7 @@ class Sidebar(QWidget):
     def menu_of(self, chat: Chat) -> QMenu:
         """The menu of a row."""
         menu = QMenu(self)
-        menu.addAction(tr("Rename…"), lambda: self.chats.rename(chat))
+        menu.addAction(tr("Rename"), lambda: self.chats.rename(chat))
         menu.addAction(
             tr("Unpin") if chat.pinned else tr("Pin"), lambda: self._session.shelf.pin(chat, not chat.pinned)
         )

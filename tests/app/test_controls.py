@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from PySide6.QtCore import QEvent, QPoint, Qt
-from PySide6.QtGui import QHelpEvent
+from PySide6.QtGui import QAccessible, QHelpEvent
 from PySide6.QtWidgets import QApplication, QLabel, QPushButton, QToolTip, QVBoxLayout, QWidget
 from pytestqt.qtbot import QtBot
 
@@ -87,6 +87,27 @@ def test_words_that_a_segment_has_no_room_for_are_in_its_tooltip(qtbot: QtBot, w
     QApplication.sendEvent(long, asked)
     assert QToolTip.text() == ("" if width == 400 else words[1])
     QToolTip.hideText()
+
+
+def test_a01_a_segment_is_one_of_several_choices_for_a_screen_reader(qtbot: QtBot) -> None:
+    segments = Segments([("Auto", 1), ("On", 2), ("Off", 3)], "MTP")
+    qtbot.addWidget(segments)
+    segments.resize(200, 28)
+    segments.show()
+    segments.choose(1)
+    told = QAccessible.queryAccessibleInterface(segments.button(1))
+    assert told.role() == QAccessible.Role.RadioButton
+    assert told.text(QAccessible.Text.Name) == "MTP: Auto"
+    assert told.state().checked
+    for corner in (QPoint(1, 1), segments.button(3).rect().bottomRight() - QPoint(1, 1)):
+        with qtbot.waitSignal(segments.chosen):
+            qtbot.mouseClick(segments.button(3), Qt.MouseButton.LeftButton, pos=corner)
+    assert segments.value == 3
+    segments.activateWindow()
+    segments.button(3).setFocus()
+    qtbot.waitUntil(segments.button(3).hasFocus)
+    qtbot.keyClick(segments.button(3), Qt.Key.Key_Left)
+    assert segments.value == 2
 
 
 def test_a_segment_that_is_hidden_leaves_its_room_to_the_others(qtbot: QtBot) -> None:

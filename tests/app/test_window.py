@@ -552,6 +552,20 @@ def test_a_long_name_of_a_model_leaves_room_for_everything_else(house: House) ->
     assert house.window.chat.empty.model.sizeHint().width() <= house.window.chat.empty.width()
 
 
+def test_beside_the_inspector_of_a_narrow_window_the_title_has_room_and_the_speed_tab_the_figures(house: House) -> None:
+    house.exchange("A question that is longer than a few words", "An answer.")
+    house.window.resize(700, 700)
+    QApplication.processEvents()
+    assert house.window.header.chip.isVisible()
+    house.window.show_inspector(True)
+    QApplication.processEvents()
+    assert not house.window.header.chip.isVisible()
+    assert house.window.header.title.width() > 120
+    house.window.show_inspector(False)
+    QApplication.processEvents()
+    assert house.window.header.chip.isVisible()
+
+
 # ---------------------------------------------------------------- panes, text size, appearance
 
 
