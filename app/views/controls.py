@@ -405,20 +405,27 @@ class FocusRing(QWidget):
 class Beside(QWidget):
     """Widgets that share a line; where it is too short for their words they stand one above another."""
 
-    def __init__(self, *widgets: QWidget, spacing: int = 8) -> None:
+    def __init__(self, *widgets: QWidget, spacing: int = 8, spread: bool = True) -> None:
+        """`spread` over the whole line, else at its beginning."""
         super().__init__()
         self._widgets = widgets
         self._line = QBoxLayout(QBoxLayout.Direction.LeftToRight, self)
         self._line.setContentsMargins(0, 0, 0, 0)
-        self._line.setSpacing(spacing)
+        self._spacing = spacing
         for widget in widgets:
-            self._line.addWidget(widget, 1)
+            if spread:
+                self._line.addWidget(widget, 1)
+            else:
+                self._line.addWidget(widget, 0, Qt.AlignmentFlag.AlignLeft)
+        if not spread:
+            self._line.addStretch(1)
 
     def event(self, event: QEvent) -> bool:
         if event.type() in (QEvent.Type.Resize, QEvent.Type.LayoutRequest):
-            wanted = sum(widget.sizeHint().width() + self._line.spacing() for widget in self._widgets)
-            fits = wanted - self._line.spacing() <= self.width()
+            between = self._spacing * (len(self._widgets) - 1)
+            fits = sum(widget.sizeHint().width() for widget in self._widgets) + between <= self.width()
             self._line.setDirection(QBoxLayout.Direction.LeftToRight if fits else QBoxLayout.Direction.TopToBottom)
+            self._line.setSpacing(self._spacing if fits else min(self._spacing, 8))
         return super().event(event)
 
     def minimumSizeHint(self) -> QSize:

@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QFrame, QVBoxLayout, QWidget
 
 from app.session import Session
 from app.sizes import size_words
-from app.views.controls import Button, Hairline, Label, Paragraph
+from app.views.controls import Button, Hairline, Paragraph
 from app.words import mark, tr
 
 SHOWN = 3
@@ -56,7 +56,7 @@ class EmptyChat(QWidget):
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(0)
         layout.addStretch(3)
-        layout.addWidget(Label(tr("A model that reads ahead"), "title"))
+        layout.addWidget(Paragraph(tr("A model that reads ahead"), "title"))
         layout.addSpacing(12)
         layout.addWidget(
             Paragraph(

@@ -11,7 +11,7 @@ from app.library import Library
 from app.session import Session
 from app.settings import GUIDE
 from app.sizes import as_sold, size_words
-from app.views.controls import Button, Elided, Hairline, Label, Paragraph, row
+from app.views.controls import Beside, Button, Elided, Hairline, Label, Paragraph, row
 from app.views.downloads import progress_words
 from app.views.instruments import Bar
 from app.views.model_row import FITS, Badge
@@ -42,7 +42,7 @@ class SuggestedModel(QWidget):
         self.button.clicked.connect(self._do)
         left = QVBoxLayout()
         left.setSpacing(4)
-        left.addLayout(row(Label(entry.name, "head"), badge, 1))
+        left.addWidget(Beside(Label(entry.name, "head"), badge, spread=False))
         left.addWidget(self.words)
         left.addWidget(self.progress)
         left.addWidget(self.numbers)

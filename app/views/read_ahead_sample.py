@@ -10,7 +10,7 @@ from PySide6.QtGui import QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QLabel, QVBoxLayout, QWidget
 
 from app import theme
-from app.views.controls import Hairline, Label, row
+from app.views.controls import Beside, Hairline, Label, row
 from app.words import mark, tr
 
 PARTS = (
@@ -47,6 +47,13 @@ class Swatch(QWidget):
         painter.drawRoundedRect(QRectF(0.5, 0.5, 11, 11), 3, 3)
 
 
+def _told(words: str, kind: str) -> QWidget:
+    """A colour and what it stands for."""
+    told = QWidget()
+    told.setLayout(row(Swatch(kind), Label(words, "small", "text2"), 1, spacing=6))
+    return told
+
+
 class ReadAheadSample(QWidget):
     """Between two hairlines."""
 
@@ -56,12 +63,7 @@ class ReadAheadSample(QWidget):
         self.words.setTextFormat(Qt.TextFormat.RichText)
         self.words.setWordWrap(True)
         self.words.setAccessibleName(" ".join(tr(words) for words, _ in PARTS))
-        legend: list[QWidget | int] = []
-        for words, kind in LEGEND:
-            legend += [Swatch(kind), Label(tr(words), "small", "text2")]
-        line = row(*legend, 1, spacing=6)
-        for index in range(2, len(legend), 2):
-            line.insertSpacing(index + index // 2 - 1, 14)
+        legend = Beside(*(_told(tr(words), kind) for words, kind in LEGEND), spacing=20, spread=False)
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(0)
@@ -69,7 +71,7 @@ class ReadAheadSample(QWidget):
         column.addSpacing(14)
         column.addWidget(self.words)
         column.addSpacing(8)
-        column.addLayout(line)
+        column.addWidget(legend)
         column.addSpacing(14)
         column.addWidget(Hairline())
         theme.signals().changed.connect(self._dress)

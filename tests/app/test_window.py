@@ -18,18 +18,21 @@ from PySide6.QtWidgets import (
 )
 from pytestqt.qtbot import QtBot
 
-from app import theme
+from app import main, theme
 from app.bridge import Bridge
 from app.chats.files import TextFile
 from app.main import build
 from app.settings import Preset, Settings
 from app.views.call import CallView
+from app.views.controls import Elided
+from app.views.first_run import FirstModels
 from app.views.header import NUMBERS_EVERY
 from app.views.models import ModelsWindow
 from app.views.notice import EndingLine, FailureCard
 from app.views.queue import QueuedLine
 from engine.types import ErrorReport, Failed, Loaded, LoadFailed, PrefillProgress
 from tests.app.house import House
+from tests.app.scripted_librarian import ScriptedLibrarian, facts
 from tests.app.scripted_worker import ScriptedWorker, model_info
 
 ERROR = ErrorReport("out_of_memory", "There was not enough memory.", "It is kept.", "Close other apps.")
@@ -212,6 +215,28 @@ def test_in_a_low_window_the_prompts_keep_their_height(house: House) -> None:
     buttons[-1].setFocus(Qt.FocusReason.TabFocusReason)
     QApplication.processEvents()
     assert not buttons[-1].visibleRegion().isEmpty()
+
+
+@pytest.mark.parametrize(("width", "beside"), [(1280, True), (700, True), (520, False)])
+def test_nothing_of_the_first_page_reaches_beyond_its_edge(
+    qtbot: QtBot, monkeypatch: pytest.MonkeyPatch, width: int, beside: bool
+) -> None:
+    """`beside`: the inspector is shown, which leaves the page 380 px of 700."""
+    monkeypatch.setattr(main, "make_librarian", lambda: ScriptedLibrarian(about=facts()))
+    house = House(qtbot, Settings())
+    house.load()
+    first = house.window.findChild(FirstModels)
+    assert first is not None
+    qtbot.waitUntil(lambda: first.isVisibleTo(house.window))
+    house.window.resize(width, 840)
+    house.window.show_inspector(beside)
+    page = house.window.chat.empty
+    qtbot.waitUntil(lambda: page.mapTo(house.window.chat, page.rect().bottomRight()).x() < house.window.chat.width())
+    for shown in (page, *page.findChildren(QWidget)):
+        if shown.isVisibleTo(page):
+            assert shown.mapTo(page, shown.rect().bottomRight()).x() < page.width()
+            assert isinstance(shown, Elided) or shown.width() >= shown.minimumSizeHint().width()
+    house.window.close()
 
 
 def test_that_a_reply_is_still_being_written_is_said_no_longer_than_it_is(house: House) -> None:
