@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from time import perf_counter
 from weakref import WeakKeyDictionary
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
+from app import theme
 from app.chats.chat import Answer, Chat, Turn
 from app.session import Session
 from app.views.find import FindBar
@@ -17,7 +19,8 @@ from app.views.transcript import Transcript
 from app.words import mark, tr
 from engine.parts import ReplyReader
 
-AT_ONCE = 12  # turns of an old chat that are built at once
+FEWEST_AT_ONCE, MOST_AT_ONCE = 4, 12  # turns of an old chat that are built before anything is seen
+LINES_AROUND, LINE = 4, 100  # what is around the words of a turn, in lines, and characters of a line
 TRIM_MS = 1500  # after the reader has scrolled
 
 
@@ -148,7 +151,7 @@ class ShownTurns(QObject):
         else:
             self._transcript.clear()
             self._whole_wanted = self._find.isVisible()
-            self._above = max(0, len(path) - AT_ONCE)
+            self._above = len(path) - self._at_once(path)
         for turn in path[self._above + kept :]:
             self._add_turn(turn)
         self._refresh_turns()
@@ -156,6 +159,18 @@ class ShownTurns(QObject):
         if not kept:
             self._transcript.draw_at_once()
         self._build_on()
+
+    def _at_once(self, path: Sequence[Turn]) -> int:
+        """How many turns at the end of a long chat fill the window, by a rough count of their lines."""
+        room = self._transcript.window().height() / theme.current().line_height("reading")
+        count = 0
+        for turn in reversed(path[-MOST_AT_ONCE:]):
+            if room <= 0 and count >= FEWEST_AT_ONCE:
+                break
+            count += 1
+            words = turn.question + (turn.shown.text if turn.shown is not None else "")
+            room -= LINES_AROUND + words.count("\n") / 2 + len(words) / LINE
+        return count
 
     def _add_turn(self, turn: Turn) -> None:
         answer = turn.shown

@@ -8,17 +8,19 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from datetime import date, datetime, timedelta
+from math import inf
 from pathlib import Path
 from time import thread_time
 
 import pytest
-from PySide6.QtCore import QPoint, Qt
+from PySide6.QtCore import QCoreApplication, QPoint, Qt
 from PySide6.QtWidgets import QApplication, QFileDialog, QLineEdit
 from pytestqt.qtbot import QtBot
 
 from app.chats.chat import Answer, Chat
 from app.chats.store import Store
 from app.settings import Settings
+from app.views import transcript as transcript_of_turns
 from app.views.chat_list import by_day, day_of
 from app.views.notice import EndingLine
 from app.views.question import UserTurn
@@ -553,6 +555,22 @@ def test_g07_a_long_chat_is_shown_from_its_end_and_is_whole_when_the_reader_goes
     assert house.questions == [f"q{number}" for number in range(40)]
     assert [reply.source().split()[0] for reply in house.replies] == [f"a{number}" for number in range(40)]
     assert transcript.verticalScrollBar().value() == 0
+
+
+@pytest.mark.parametrize(("answer", "most"), [("Yes.", 12), ("A line of an answer.\n\n" * 12, 4), ("word " * 2000, 4)])
+def test_g07_what_is_seen_first_of_a_long_chat_fills_the_window_and_is_little_more(
+    house: House, monkeypatch: pytest.MonkeyPatch, answer: str, most: int
+) -> None:
+    monkeypatch.setattr(transcript_of_turns, "AT_ONCE_MS", inf)
+    chat = Chat(title="long", named=True)
+    for number in range(40):
+        chat.ask(f"q{number}").add(Answer(answer, "done"))
+    house.session.shelf.chats.append(chat)
+    house.session.show_chat(chat)
+    for _ in range(4):
+        QCoreApplication.sendPostedEvents()  # it is laid out, but no timer has had more of it built
+    assert house.window.chat.transcript.verticalScrollBar().maximum() > 0
+    assert len(house.questions) <= most
 
 
 def test_g07_scrolling_up_finds_more_and_stays_where_the_reader_is(house: House) -> None:
