@@ -117,6 +117,28 @@ def test_e25_e26_the_head_reads_every_row_of_a_conversation_exactly_once(model: 
         prompt = [*prompt, *outcome.tokens, 300, 301, 302, 303]
 
 
+def test_of_a_prompt_the_head_computes_what_it_keeps_and_no_more(model: LoadedModel) -> None:
+    """Nobody drafts from a row inside a prompt: its block does not attend there, whose scores alone would be larger than
+    all that it keeps."""
+    assert model.head is not None
+    rows = 1000
+    tokens, device = mx.full((1, rows), 300, dtype=mx.int32), mx.default_device()
+    mx.set_default_device(mx.cpu)  # where attention writes its scores down
+    try:
+        hidden = model.target.hidden(tokens, model.target.make_caches())
+        mx.eval(hidden)
+        chain = MtpChain(model.head)
+        chain.observe(hidden, tokens, [rows])
+        held = mx.get_active_memory()
+        mx.reset_peak_memory()
+        chain.prime()
+        mx.synchronize()
+    finally:
+        mx.set_default_device(device)
+    assert chain.rows_read == rows - 1
+    assert mx.get_peak_memory() - held < rows * rows * hidden.itemsize
+
+
 def reply_in(
     conversation: Conversation, model: LoadedModel, prompt: list[int], depth: int, length: int = 20
 ) -> tuple[Outcome, Snapshot]:
