@@ -16,7 +16,6 @@ from mlx_lm.generate import generate_step
 from mlx_lm.models.cache import make_prompt_cache
 
 from engine import device
-from engine.bench.host import HostClock
 from engine.bench.subject import Subject
 from engine.decode.cache import CacheSet
 from engine.decode.conversation import Conversation
@@ -31,13 +30,11 @@ from engine.types import RoundStats, Sampling
 
 @dataclass(frozen=True)
 class Written:
-    """A reply: its tokens, and the time from the first of them to the last, rounds told apart where there are any.
-    `host_ms` is what Python worked for each round but the first."""
+    """A reply: its tokens, and the time from the first of them to the last, rounds told apart where there are any."""
 
     tokens: tuple[int, ...]
     ms: float
     rounds: tuple[RoundStats, ...] = ()
-    host_ms: tuple[float, ...] = ()
 
     @property
     def ms_per_token(self) -> float:
@@ -73,7 +70,7 @@ class Passage:
     def write(self, depth: int, count: int, depths: Depth | None = None) -> Written:
         """A reply of up to `count` tokens, with `depth` drafts a round, or as many as `depths` says, up to that."""
         rounds: list[RoundStats] = []
-        subject, clock = self.subject, HostClock()
+        subject = self.subject
         task = Task(
             prompt=self.prompt,
             turn_end=len(self.prompt) - 1,
@@ -85,19 +82,17 @@ class Passage:
             chunk=prefill_chunk(subject.model.capability.parameters),
             depths=depths,
         )
-        with clock.running():
-            outcome = generate(
-                self.conversation,
-                subject.model.target,
-                task,
-                Silence(),
-                Counters(),
-                on_prefill=lambda done, total, reused: None,
-                on_round=rounds.append,
-                cancelled=lambda: False,
-            )
-        ms = sum(each.ms for each in rounds)
-        return Written(tuple(outcome.tokens), ms, tuple(rounds), tuple(clock.rounds_ms))
+        outcome = generate(
+            self.conversation,
+            subject.model.target,
+            task,
+            Silence(),
+            Counters(),
+            on_prefill=lambda done, total, reused: None,
+            on_round=rounds.append,
+            cancelled=lambda: False,
+        )
+        return Written(tuple(outcome.tokens), sum(each.ms for each in rounds), tuple(rounds))
 
 
 class EngineArm:
@@ -144,16 +139,17 @@ class MlxLmArm:
             pass
 
     def write(self, count: int) -> Written:
+        """A reply of up to `count` tokens, greedily. Each of them took a step, from the prompt's last token on, and has
+        its share of the whole time: the first is yielded only when the step behind it has been launched."""
         tokens: list[int] = []
-        first = last = 0.0
         caches = self._copy()
+        started = last = time.perf_counter()
         for token, _ in generate_step(self._last, self._model, max_tokens=count, prompt_cache=caches):
             last = time.perf_counter()
-            first = first or last
             tokens.append(int(token))
             if tokens[-1] in self._end_tokens:
                 break
-        return Written(tuple(tokens), (last - first) * 1000)
+        return Written(tuple(tokens), (last - started) * 1000 * (len(tokens) - 1) / len(tokens))
 
     def _copy(self) -> Any:
         """Caches in the state of those that have read the prompt. A cache that is given a state takes larger buffers

@@ -13,6 +13,7 @@ from statistics import median, quantiles
 
 from engine.bench.arms import Arm, AutoArm, EngineArm, MlxLmArm, Passage, Written
 from engine.bench.costs import StepCosts, StepTimer
+from engine.bench.host import host_ms
 from engine.bench.prefill import Prefill, time_prefill
 from engine.bench.subject import load_subject
 from engine.decode.verify import first_difference
@@ -97,6 +98,8 @@ def run(case: Case, progress: Progress) -> CaseResult:
     timer = StepTimer(model.target, model.head, passage.caches, len(passage.prompt), rows=max(depths, default=0) + 1)
     for arm in arms:
         arm.write(8)  # kernels are compiled and buffers found before anything counts
+    # In replies of their own: a clock that looks at every launch takes a few hundredths of a small model's step.
+    host = {arm.name: host_ms(arm, case.tokens) for arm in arms}
     cycles: list[dict[str, Written]] = []
     for cycle in range(case.cycles):
         written: dict[str, Written] = {}
@@ -114,7 +117,7 @@ def run(case: Case, progress: Progress) -> CaseResult:
         layers=len(passage.conversation.caches),
         context=len(passage.prompt),
         costs=costs,
-        arms=tuple(arm_result(arm.name, cycles, costs) for arm in arms),
+        arms=tuple(arm_result(arm.name, cycles, costs, host[arm.name]) for arm in arms),
         prefill=prefill,
     )
 
@@ -133,14 +136,16 @@ def spread(values: Sequence[float]) -> Spread:
     return Spread(middle, low, high)
 
 
-def arm_result(name: str, cycles: Sequence[dict[str, Written]], costs: StepCosts) -> ArmResult:
-    """What the arm of this name came to over all cycles, each holding a reply by every arm, "plain" among them."""
+def arm_result(
+    name: str, cycles: Sequence[dict[str, Written]], costs: StepCosts, host: Sequence[float] = ()
+) -> ArmResult:
+    """What the arm of this name came to over all cycles, each holding a reply by every arm, "plain" among them; `host`
+    is Python's work for each of some rounds in ms."""
     own = [cycle[name] for cycle in cycles]
     speedups = [cycle["plain"].ms_per_token / cycle[name].ms_per_token for cycle in cycles]
     rounds = [each for written in own for each in written.rounds]
     drafted = [each for each in rounds if each.drafted]
     ideals = [costs.ideal(written.rounds) for written in own if written.rounds and drafted]
-    host = [ms for written in own for ms in written.host_ms]
     beyond = 2 * sum(each.drafted for each in drafted)  # a head call for every verify row beyond the first
     pairs = [(cycle["plain"].tokens, cycle[name].tokens) for cycle in cycles]
     return ArmResult(

@@ -14,8 +14,17 @@ from itertools import pairwise
 
 import mlx.core as mx
 
+from engine.bench.arms import Arm
 from engine.decode.round import Decoder, Launched
 from engine.decode.verify import Verdict
+
+
+def host_ms(arm: Arm, count: int) -> list[float]:
+    """Python's work for each round but the first of a reply of up to `count` tokens; empty where it has no rounds."""
+    clock = HostClock()
+    with clock.running():
+        arm.write(count)
+    return clock.rounds_ms
 
 
 class HostClock:
