@@ -41,9 +41,9 @@ class Launched:
 
     `depth` is the most drafts that a sequence has, `depths` how many each has: the rows behind those only fill the
     batch up. `rows` are the tokens fed, `[B, K+1]`; `hidden` the target's states for them; `choices` what it chose
-    after each, `[B, K+1]`; `report` what the host will read, `[B, K+2]`: the number accepted, then the choices;
-    `drafter` made the drafts, None where there are none. How long the host took to build and launch both graphs, and to
-    wait when it read the report, in ms.
+    after each, `[B, K+1]`; `report` what the host will read, `[B, K+2]`: the number accepted, then the choices, which
+    are all of it in a plain round; `drafter` made the drafts, None where there are none. How long the host took to
+    build and launch both graphs, and to wait when it read the report, in ms.
     """
 
     depths: list[int]
@@ -120,11 +120,9 @@ class Decoder:
         hidden = self._target.hidden(rows, self._caches)
         seen = None if self._seen is None else mx.concatenate([self._seen, rows[:, 1:]], axis=1)
         choices = self._chooser.choose(self._target.logits(hidden), after_newest, seen)
-        if drafter is None:
-            accepted = mx.zeros(choices.shape[0], dtype=mx.int32)
-        else:
-            accepted = accepted_count(rows[:, 1:], choices, depths)
-        report = mx.concatenate([accepted[:, None], choices], axis=1)
+        report = choices
+        if drafter is not None:
+            report = mx.concatenate([accepted_count(rows[:, 1:], choices, depths)[:, None], choices], axis=1)
         mx.async_eval(report, hidden)
         launched = time.perf_counter()
         return Launched(
@@ -157,7 +155,10 @@ class Decoder:
         began = time.perf_counter()
         report = cast(list[list[int]], running.report.tolist())
         running.wait_ms = (time.perf_counter() - began) * 1000
-        verdicts = [_verdict(row[1 : row[0] + 2], depth) for row, depth in zip(report, running.depths, strict=True)]
+        if running.depth == 0:
+            verdicts = [_verdict(row, 0) for row in report]
+        else:
+            verdicts = [_verdict(row[1 : row[0] + 2], depth) for row, depth in zip(report, running.depths, strict=True)]
         if self._drafter is not None:
             self._drafter.hear([verdict.tokens for verdict in verdicts])
         return verdicts
@@ -175,7 +176,7 @@ class Decoder:
         self.lengths = [length + count for length, count in zip(self.lengths, kept, strict=True)]
         if len(set(kept)) == 1:
             count = kept[0]
-            self._newest = running.choices[:, count - 1 : count]
+            self._newest = running.choices[:, count - 1 : count] if running.depth else running.choices
             if self._seen is not None:
                 recent = mx.concatenate([self._seen, running.choices[:, :count]], axis=1)
                 self._seen = recent[:, -self._seen.shape[1] :]

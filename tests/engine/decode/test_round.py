@@ -118,8 +118,8 @@ def test_e25_e26_the_head_reads_every_row_of_a_conversation_exactly_once(model: 
 
 
 def test_of_a_prompt_the_head_computes_what_it_keeps_and_no_more(model: LoadedModel) -> None:
-    """Nobody drafts from a row inside a prompt: its block does not attend there, whose scores alone would be larger than
-    all that it keeps."""
+    """Nobody drafts from a row inside a prompt. So its block does not attend there: the scores alone would be larger
+    than all that it keeps."""
     assert model.head is not None
     rows = 1000
     tokens, device = mx.full((1, rows), 300, dtype=mx.int32), mx.default_device()
