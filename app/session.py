@@ -156,12 +156,14 @@ class Session(QObject):
             return
 
     def remove_chat(self, chat: Chat) -> None:
-        """Take a chat away, until `undo`. A reply that is being written in it is stopped."""
+        """Take a chat away, until `undo`, and show the one that takes its place. A reply that is being written in it is
+        stopped."""
+        place = self.chats.index(chat)
         self.replies.stop(chat)
         self.shelf.remove(chat)
         self.bridge.forget(chat.id)
         if chat is self.current:
-            self.show_chat(self.chats[0] if self.chats else self.shelf.empty())
+            self.show_chat(self.chats[min(place, len(self.chats) - 1)] if self.chats else self.shelf.empty())
         if not chat.is_empty or chat.has_draft:
             self._can_undo(tr("“{title}” was deleted.", title=chat.title), lambda: self._put_back_chat(chat))
 

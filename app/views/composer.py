@@ -43,6 +43,7 @@ class Input(QTextEdit):
     files_dropped = Signal(object)
     """list[Path]: files were dropped or pasted."""
     long_text_pasted = Signal(str)
+    picture_pasted = Signal()
 
     def __init__(self) -> None:
         super().__init__()
@@ -118,6 +119,8 @@ class Input(QTextEdit):
             if wrap_mode(text) != BETWEEN_WORDS:  # else as it is: what is there may need it
                 self.setWordWrapMode(wrap_mode(text))
             self.textCursor().insertText(text)
+        elif source.hasImage():
+            self.picture_pasted.emit()
 
     def canInsertFromMimeData(self, source: QMimeData) -> bool:
         return source.hasText() or bool(local_files(source))
@@ -284,6 +287,7 @@ class Composer(QFrame):
     files_dropped = Signal(object)
     """list[Path]"""
     long_text_pasted = Signal(str)
+    picture_pasted = Signal()
     attach_wanted = Signal()
 
     def __init__(self) -> None:
@@ -317,6 +321,7 @@ class Composer(QFrame):
         self.setFocusProxy(self.input)
         self.input.files_dropped.connect(self.files_dropped)
         self.input.long_text_pasted.connect(self.long_text_pasted)
+        self.input.picture_pasted.connect(self.picture_pasted)
         self.attach_button.clicked.connect(self.attach_wanted)
         self.input.sent.connect(self._send)
         self.input.up_in_empty.connect(self.edit_wanted)

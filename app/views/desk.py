@@ -49,6 +49,9 @@ class Desk(QWidget):
         composer.changed.connect(self._keep_draft)
         composer.files_dropped.connect(self.attach)
         composer.long_text_pasted.connect(self._attach_text)
+        composer.picture_pasted.connect(
+            lambda: session.notice.emit(tr("This is a picture. Only text can be attached."))
+        )
         composer.attach_wanted.connect(self.choose_files)
         composer.chips.removed.connect(self._remove_file)
         session.attaching.read.connect(self._on_files_read)

@@ -247,7 +247,8 @@ class SpeedPanel(QWidget):
         speeds, acceptances = self.speed_plot.plot, self.acceptance_plot.plot
         self.speed_plot.setVisible(bool(log.samples) and speeds is not None)
         with_mtp = any(sample.mode != "plain" for sample in log.samples)
-        self.acceptance_plot.setVisible(with_mtp and acceptances is not None)
+        checked = any(sample.acceptance is not None for sample in log.samples)
+        self.acceptance_plot.setVisible(checked and acceptances is not None)
         self._now.setVisible(bool(log.samples) and speeds is not None)
         if speeds is None or acceptances is None:
             return

@@ -355,8 +355,9 @@ class Window(QMainWindow):
             actions[name].setEnabled(bool(turns) and not writes)
         last = turns[-1].shown if turns else None
         actions["continue"].setEnabled(last is not None and last.can_continue and not writes)
-        for name in ("export_chat", "rename_chat", "pin_chat", "delete_chat"):
+        for name in ("export_chat", "rename_chat", "pin_chat"):
             actions[name].setEnabled(bool(turns))
+        actions["delete_chat"].setEnabled(bool(turns) or len(session.chats) > 1)
         actions["pin_chat"].setChecked(session.current.pinned)
         actions["export_all"].setEnabled(any(not chat.is_empty for chat in session.chats))
         actions["export_rounds"].setEnabled(session.model.speed.has_rounds)

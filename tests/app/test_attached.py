@@ -6,7 +6,7 @@ from time import thread_time
 
 import pytest
 from PySide6.QtCore import QMimeData, QPoint, QPointF, Qt, QUrl
-from PySide6.QtGui import QDragEnterEvent, QDropEvent
+from PySide6.QtGui import QDragEnterEvent, QDropEvent, QImage
 from PySide6.QtWidgets import QApplication, QFileDialog
 
 from app.chats.files import TextFile
@@ -55,6 +55,15 @@ def test_a_dropped_file_is_a_chip_with_its_name_its_size_and_soon_its_tokens(hou
     house.worker.count_words()
     house.tick()
     assert chips(house) == ["Attached: count.py, 300 bytes, 153 tokens"]  # its name and its fence count as well
+
+
+def test_a_picture_that_is_pasted_is_refused_in_words(house: House) -> None:
+    picture = QMimeData()
+    picture.setImageData(QImage(4, 4, QImage.Format.Format_RGB32))
+    house.type("see: ")
+    house.window.chat.composer.input.insertFromMimeData(picture)
+    assert house.status == "This is a picture. Only text can be attached."
+    assert house.draft == "see: "
 
 
 def test_another_model_counts_anew(house: House, script: Path) -> None:

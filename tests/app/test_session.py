@@ -567,6 +567,18 @@ def test_sp06_what_was_removed_is_put_back_in_turn(desk: Desk) -> None:
     session.undo()
 
 
+def test_where_a_chat_was_deleted_the_one_after_it_is_shown_and_after_the_last_the_one_before(desk: Desk) -> None:
+    for title in ("oldest", "middle", "newest"):
+        desk.session.new_chat()
+        desk.exchange(title, "x")
+    newest, middle, oldest = desk.session.chats
+    desk.session.show_chat(middle)
+    desk.session.remove_chat(middle)
+    assert desk.session.current is oldest
+    desk.session.remove_chat(oldest)
+    assert desk.session.current is newest
+
+
 def test_g16_a_chat_that_is_being_written_in_can_be_deleted(desk: Desk) -> None:
     session = desk.session
     session.send("hello")

@@ -100,6 +100,19 @@ def test_until_plain_steps_were_timed_in_the_chat_it_says_measuring(bench: Bench
     assert bench.panel.figure.heading.text() == "Net speed-up"
 
 
+def test_of_a_reply_without_a_single_draft_no_acceptance_is_drawn(bench: Bench) -> None:
+    bench.load()
+    bench.session.send("hello")
+    bench.worker.begin("mtp")
+    stats = bench.worker.write("x", rounds=20, tokens_per_round=1)
+    bench.worker.finish("x", stats, mode="mtp")
+    bench.ticks()
+    assert bench.panel.speed_plot.isVisible()
+    assert not bench.panel.acceptance_plot.isVisible()
+    bench.exchange("mtp")
+    assert bench.panel.acceptance_plot.isVisible()
+
+
 def test_at_a_fixed_depth_plain_is_not_measured_and_no_speed_up_is_claimed(bench: Bench) -> None:
     bench.load()
     bench.session.model.set_wish(MtpWish("on", 2))
