@@ -191,7 +191,7 @@ class Settings:
     unload_after: int | None = declared(
         Number(
             page=mark("Models"),
-            label=mark("Free the model when unused for, minutes"),
+            label=mark("Minutes until an unused model is freed"),
             hint=mark("It comes back by itself when you send a message."),
             low=1,
             high=10_000,

@@ -294,6 +294,8 @@ class ChatList(QListView):
     renamed = Signal(object, str)  # Chat, title
     removal_wanted = Signal(object)  # Chat
     menu_wanted = Signal(object, QPoint)  # Chat, place on the screen
+    left = Signal()
+    """The chat was chosen, or none: one goes on in the conversation."""
     edited = Signal()
     """A title is not being edited any more."""
 
@@ -370,6 +372,8 @@ class ChatList(QListView):
         removal = event.key() in (Qt.Key.Key_Delete, Qt.Key.Key_Backspace)
         if removal and isinstance(row, Row) and row.chat is not None and row.hit is None:
             self.removal_wanted.emit(row.chat)
+        elif event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter, Qt.Key.Key_Escape):
+            self.left.emit()
         else:
             super().keyPressEvent(event)
 

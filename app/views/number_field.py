@@ -56,17 +56,20 @@ class Quantity:
         if typed == value:
             return ""
         if self.lowest <= typed <= self.highest:
-            return tr(
-                "{label} is a whole number, so it is now {value}.", label=tr(self.label), value=self._plain(value)
-            )
+            return tr("{label} is a whole number, so it is now {value}.", label=self._subject, value=self._plain(value))
         lowest, highest = self._plain(self.lowest), self._plain(self.highest)
         return tr(
             "{label} goes from {lowest} to {highest}, so it is now {value}.",
-            label=tr(self.label),
+            label=self._subject,
             lowest=lowest,
             highest=highest,
             value=self._plain(value),
         )
+
+    @property
+    def _subject(self) -> str:
+        """Its words without the unit."""
+        return tr(self.label).partition(",")[0]
 
     def _plain(self, value: float) -> str:
         return f"{int(value):,}" if self.whole else f"{value:g}"

@@ -161,6 +161,8 @@ class Sidebar(QWidget):
         self.chats.renamed.connect(session.shelf.rename)
         self.chats.removal_wanted.connect(session.remove_chat)
         self.chats.menu_wanted.connect(self._show_menu)
+        self.chats.left.connect(self.filter.clear)
+        self.chats.left.connect(self.left)
         self.chats.edited.connect(self.refresh, Qt.ConnectionType.QueuedConnection)
         self.filter.textChanged.connect(self._search)
         self.filter.opened.connect(self._open_first)

@@ -12,8 +12,11 @@ from PySide6.QtWidgets import (
     QApplication,
     QFileDialog,
     QHBoxLayout,
+    QLineEdit,
     QMainWindow,
     QMessageBox,
+    QPlainTextEdit,
+    QTextEdit,
     QVBoxLayout,
     QWidget,
 )
@@ -258,8 +261,10 @@ class Window(QMainWindow):
         focused = QApplication.focusWidget()
         if what == "selectAll" and isinstance(focused, PageText):  # one text is a part of the page
             what = "select_all"
-        method = getattr(focused, what, None)
-        if method is not None:
+        writes = isinstance(focused, QLineEdit | QTextEdit | QPlainTextEdit) and not focused.isReadOnly()
+        if what == "undo" and not writes:  # what was deleted last comes back
+            self.session.undo()
+        elif (method := getattr(focused, what, None)) is not None:
             method()
 
     def _step_text(self, step: int) -> None:

@@ -8,6 +8,7 @@ from app.bridge import Bridge
 from app.session import Session
 from app.settings import Settings
 from app.views.number_field import NumberField, NumberRow
+from app.views.room import MEMORY
 from app.views.sampling import MAX_TOKENS, SAMPLING, SEED, SamplingPanel
 from engine.types import SamplingChoice
 from tests.app.house import House
@@ -177,6 +178,10 @@ def test_a_number_that_is_not_taken_as_it_was_typed_is_said_beneath_it(
     assert line.objection.isVisible() == bool(says)
     qtbot.keyClicks(field, "1")
     assert not line.objection.isVisible()
+
+
+def test_a_number_is_spoken_of_without_its_unit() -> None:
+    assert MEMORY.objection("5000") == "Chat memory goes from 0 to 1000, so it is now 1000."
 
 
 def test_what_a_number_was_in_one_chat_is_not_said_in_another(

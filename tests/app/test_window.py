@@ -425,6 +425,42 @@ def test_the_arrow_keys_walk_through_the_chats(house: House) -> None:
     assert house.window.focusWidget() is chats
 
 
+@pytest.mark.parametrize("key", [Qt.Key.Key_Return, Qt.Key.Key_Enter, Qt.Key.Key_Escape])
+def test_from_the_list_of_chats_one_goes_on_in_the_conversation(house: House, key: Qt.Key) -> None:
+    for question in ("first", "second"):
+        house.exchange(question, "x")
+        house.window.new_chat()
+    house.window.menus["find_chat"].trigger()
+    house.qtbot.keyClicks(house.window.sidebar.filter, "first")
+    house.qtbot.keyClick(house.window.sidebar.filter, Qt.Key.Key_Down)
+    chats = house.window.sidebar.chats
+    house.qtbot.keyClick(chats, Qt.Key.Key_Down)
+    assert house.session.current.title == "first"
+    house.qtbot.keyClick(chats, key)
+    assert house.window.focusWidget() is house.window.chat.composer.input
+    assert house.window.sidebar.filter.text() == ""
+    assert house.session.current.title == "first"
+
+
+def test_undo_brings_a_deleted_chat_back_where_no_text_is_being_written(house: House) -> None:
+    house.window.activateWindow()
+    house.exchange("one", "x")
+    chat = house.session.current
+    house.window.sidebar.chats.setFocus()
+    house.qtbot.waitUntil(house.window.sidebar.chats.hasFocus)
+    house.qtbot.keyClick(house.window.sidebar.chats, Qt.Key.Key_Delete)
+    assert house.session.current is not chat
+    house.window.menus["undo"].trigger()
+    assert house.session.current is chat
+    house.session.remove_chat(chat)
+    house.window.chat.composer.setFocus()
+    house.qtbot.waitUntil(house.window.chat.composer.input.hasFocus)
+    house.type("ab")
+    house.window.menus["undo"].trigger()
+    assert house.draft == ""
+    assert house.session.current is not chat
+
+
 def test_the_filter_finds_titles_by_their_words(house: House) -> None:
     house.exchange("about harbours", "x")
     house.window.new_chat()
