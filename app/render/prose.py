@@ -39,7 +39,7 @@ from app.render.typeset import (
     QUOTE_LEFT,
     RULE,
     Place,
-    Typesetter,
+    typesetter,
 )
 from app.words import tr
 
@@ -222,7 +222,7 @@ class ProseView(PageText, QTextBrowser):
 
     def _restyle(self) -> None:
         now = theme.current()
-        self._setter = Typesetter(now)
+        self._setter = typesetter(now)
         self.document().setIndentWidth(self._setter.indent)
         self.document().setDefaultFont(now.font("reading"))
         self.take_colours()

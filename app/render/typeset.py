@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
+from functools import cache
 
 from markdown_it.token import Token
 from PySide6.QtCore import Qt
@@ -65,6 +66,12 @@ class _List:
     format: QTextListFormat
     tight: bool
     items: QTextList | None = None
+
+
+@cache
+def typesetter(theme: Theme) -> Typesetter:
+    """The one of a theme, for all texts: each of them sets its blocks at once."""
+    return Typesetter(theme)
 
 
 class Typesetter:
