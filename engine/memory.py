@@ -17,6 +17,9 @@ STEP = 256
 """Rows by which caches grow."""
 STATES_KEPT = 4
 """Recurrent states of a conversation that are always held: the present one and three marks to come back to."""
+STATES_REPLAYED = 2
+"""And those that a round holds besides: what it began with, kept in case it may not keep all, and what that became when
+the part it may keep was run once more."""
 VERIFY_ROWS = 6
 """Rows of a round whose scores are computed: the newest token and five drafts."""
 CHOICE_COPIES = 12
@@ -104,6 +107,7 @@ def memory_needed(capability: Capability, device: Device, context: int, kv_bits:
         scan=chunk * (shape.scan_row * value + (0 if device.gpu else shape.scan)),
         queued=queued,
         choosing=VERIFY_ROWS * shape.vocabulary * 4 * CHOICE_COPIES,
+        replayed=shape.state * STATES_REPLAYED,
     )
 
 

@@ -165,6 +165,7 @@ def judgement_table(found: Judgement) -> str:
         ("    recurrence", f"{size_words(memory.scan)} for a piece of a prompt"),
         *([("    queued", f"{size_words(memory.queued)} for the layers behind")] if memory.queued else []),
         ("    choosing", f"{size_words(memory.choosing)} for the tokens of a round"),
+        *([("    replaying", f"{size_words(memory.replayed)} of states meanwhile")] if memory.replayed else []),
         ("This machine", found.device.name),
         ("Reading ahead", f"{found.mtp.words}. {found.mtp.sentence}"),
     ]

@@ -48,7 +48,7 @@ class Details(QWidget):
                         "{attention}, recurrence over it {recurrence}, choosing the tokens of a round {choosing}.",
                         attention=size_words(memory.chunk + memory.scores + memory.queued),
                         recurrence=size_words(memory.scan + memory.queued),
-                        choosing=size_words(memory.choosing),
+                        choosing=size_words(memory.choosing + memory.replayed),
                     ),
                 ),
                 (

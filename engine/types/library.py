@@ -24,8 +24,8 @@ class MemoryNeed:
 
     What is computed in passing, one after the other: one layer's `chunk` of a prompt, together with its attention
     `scores` where no kernel goes without keeping them; the `scan` of a recurrent layer over such a chunk; and
-    `choosing` the tokens of a round. A GPU is given work ahead of time: `queued` is what has been made room for of the
-    layers behind the present one.
+    `choosing` the tokens of a round, while the states it began with are kept and `replayed`. A GPU is given work
+    ahead of time: `queued` is what has been made room for of the layers behind the present one.
     """
 
     context: int
@@ -39,11 +39,12 @@ class MemoryNeed:
     scan: int
     queued: int
     choosing: int
+    replayed: int = 0
 
     @property
     def working(self) -> int:
         """The most that is computed in passing at any one time."""
-        return max(max(self.chunk + self.scores, self.scan) + self.queued, self.choosing)
+        return max(max(self.chunk + self.scores, self.scan) + self.queued, self.choosing + self.replayed)
 
     @property
     def total(self) -> int:

@@ -148,6 +148,7 @@ def test_k15_the_sum_is_within_a_tenth_of_that_by_hand(
     assert need.weights == known.bytes
     assert need.kv == pytest.approx(kv, rel=0.1)
     assert need.recurrent == pytest.approx(recurrent, rel=0.1)
+    assert need.replayed == pytest.approx(recurrent / 2, rel=0.1), "two sets of states where four are kept"
     # The head's one block keeps as much of a token as one attention layer of the target.
     head_rows = context * 2 * known.cache.head_token if head else 0
     assert need.head == pytest.approx(head + head_rows, rel=0.1)
@@ -320,6 +321,22 @@ def gated_delta(
     if experts:
         text |= {"num_experts_per_tok": experts, "moe_intermediate_size": feed}
     return HYBRID_4B | {"text_config": text}
+
+
+def test_k15_a_gated_delta_model_of_27_billion_is_counted_as_by_hand() -> None:
+    known = model(gated_delta(64, 5120, 17_408, 24, 4, 48), round(15.5 * GB), head=round(0.24 * GB))
+    need = memory_needed(replace(known, parameters=27_000_000_000), MAC, 8192)
+    # 16 attention layers of 64: 16 x 2 x 4 x 256 values of two bytes for each token.
+    assert need.kv == 8192 * 65_536
+    # 48 layers with 48 states of 128 x 128 float32, and 3 rows of 2 x 16 x 128 + 48 x 128 values.
+    one = 48 * 4 * (48 * 128 * 128 + 3 * 10_240)
+    assert (need.recurrent, need.replayed) == (4 * one, 2 * one)
+    assert need.head == round(0.24 * GB) + 8192 * 2 * 2 * 4 * 256
+    # 256 rows of 24 heads, kept for a layer's whole chat in two bytes and a mask of one.
+    assert need.scores == 256 * 8192 * (24 * 2 + 1)
+    assert need.choosing == 6 * 248_320 * 4 * 12
+    assert need.working == need.choosing + need.replayed, "a round takes more than a piece of the prompt"
+    assert need.total / GB == pytest.approx(17.32, abs=0.01)
 
 
 EVERYDAY = [

@@ -89,6 +89,11 @@ def hybrid(folder: Path) -> Path:
     return build(folder, shape=HYBRID)
 
 
+def states_alone(folder: Path) -> Path:
+    """Little but recurrent states, in the proportions of large models: 16 heads of 128 by 128 values in 24 layers."""
+    return build(folder, shape=Shape(hidden=64, layers=32, vocab=512, head_dim=128, key_heads=2, value_heads=16))
+
+
 def large_vocabulary(folder: Path) -> Path:
     return build(folder, shape=Shape(hidden=256, vocab=65_536, intermediate=1024, heads=4, kv_heads=2, head_dim=64))
 
@@ -146,3 +151,38 @@ def test_k15_what_was_said_beforehand_is_within_a_tenth_of_the_most_that_is_held
     need = memory_needed(model.capability, probe(), prompt + REPLY)
     print(f"said {need.total / 1e6:.1f} MB, held {held / 1e6:.1f} MB: {need.total / held - 1:+.1%}")
     assert need.total == pytest.approx(held, rel=0.1), need
+
+
+def test_k15_the_states_that_a_chat_keeps_and_a_round_holds_are_counted(tmp_path: Path) -> None:
+    folder = states_alone(tmp_path / "m")
+    gc.collect()
+    mx.synchronize()
+    mx.clear_cache()
+    model = load(folder, None, lambda stage, fraction: None)
+    head = model.head
+    assert head is not None
+    before = mx.get_active_memory()
+    chat = Conversation(model.target, lambda: MtpChain(head), mark_bytes=0)
+    mx.reset_peak_memory()
+    for turn in range(3):  # by then it has all the marks that are kept whatever they cost
+        prompt = [*chat.tokens, *range(300 + turn, 304 + turn)]
+        task = Task(
+            prompt,
+            turn_end=len(prompt) - 1,
+            chooser=Chooser(LIKELIEST, [1]),
+            depth=5,
+            end_tokens=frozenset(),
+            max_tokens=REPLY,
+            context=4096,
+        )
+        generate(
+            *(chat, model.target, task, Silence(), Counters()),
+            on_prefill=lambda done, total, reused: None,
+            on_round=lambda stats: None,
+            cancelled=lambda: False,
+        )
+    held = mx.get_peak_memory() - before
+    need = memory_needed(model.capability, probe(), len(chat.tokens))
+    states = need.recurrent + need.replayed
+    print(f"said {states / 1e6:.1f} MB, held {held / 1e6:.1f} MB beside the model: {states / held - 1:+.1%}")
+    assert states == pytest.approx(held, rel=0.1), need
