@@ -2,7 +2,7 @@
 
     FOREWORD_MACOS=26           for macOS 26.2 and later, with MLX's kernels for the M5
     FOREWORD_IDENTITY           "Developer ID Application: NAME (TEAM)", a certificate in the keychain; without one,
-                                other Macs open what is made only after Open Anyway, or not at all
+                                another Mac that downloads it opens it only after Open Anyway
     FOREWORD_APPLE_ID           with an identity: the account with which Apple is asked to notarise the image,
     FOREWORD_APPLE_PASSWORD     and its app-specific password
     FOREWORD_UPDATES            the https address of a JSON file with the newest version; without one, and until the
