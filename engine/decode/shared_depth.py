@@ -122,7 +122,7 @@ class SharedDepth:
         self._warm.add(kind)
 
     def _costs_of(self, batch: int) -> Costs:
-        return self._costs.setdefault(_size(batch), Costs(()))
+        return self._costs.setdefault(_size(batch), Costs())
 
 
 def _size(batch: int) -> int:
