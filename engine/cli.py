@@ -12,35 +12,26 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine import models_cli
 from engine.errors import EngineError
-from engine.memory import need_words
-from engine.parts import parts_of
-from engine.printed import report_json, table
-from engine.sizes import count_words, size_words
-from engine.terminal import Engine, Printer, ReportedError
-from engine.types import (
-    MAX_DEPTH,
-    DrafterWish,
-    ErrorReport,
-    Evidence,
-    HeadInfo,
-    Message,
-    ModelInfo,
-    MtpWish,
-    Reply,
-    Request,
-    SamplingChoice,
-    Snapshot,
-    UsedSampling,
+from engine.figures import (
+    error_json,
+    evidence_table,
+    inspection_json,
+    inspection_table,
+    reply_json,
+    stats_line,
+    totals_line,
 )
+from engine.terminal import Engine, Printer, ReportedError
+from engine.types import MAX_DEPTH, DrafterWish, Message, ModelInfo, MtpWish, Reply, Request, SamplingChoice
 
 if TYPE_CHECKING:
-    from engine.inspection import Inspection
+    Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -85,6 +76,15 @@ def _write_nowhere() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
+MODEL = "`guide` (the small model in the box), a model folder, or a repo id that is on this machine"
+HEAD = "a file or folder with the model's MTP head, if it is shipped apart"
+THINKING = "think before answering, or not, where the model has a switch for it"
+DRAFTER = (
+    "what reads ahead: the MTP head (default), a copy of what was said before, both in turns, or a second, smaller "
+    "model with the same vocabulary"
+)
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="foreword",
@@ -92,18 +92,28 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="show the version and leave")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    model = "`guide` (the small model in the box), a model folder, or a repo id that is on this machine"
+    _add_chat(commands)
+    _add_generate(commands)
+    _add_inspect(commands)
+    _add_measure(commands)
+    models_cli.add_commands(commands)
+    _add_serve(commands)
+    _add_bench(commands)
+    return parser
 
+
+def _add_chat(commands: Commands) -> None:
     chat = commands.add_parser("chat", help="chat in the terminal")
     chat.set_defaults(run=_chat)
-    chat.add_argument("model", metavar="MODEL", nargs="?", default="guide", help=model)
-    thinking = "think before answering, or not, where the model has a switch for it"
-    chat.add_argument("--thinking", choices=("on", "off"), help=thinking)
+    chat.add_argument("model", metavar="MODEL", nargs="?", default="guide", help=MODEL)
+    chat.add_argument("--thinking", choices=("on", "off"), help=THINKING)
 
+
+def _add_generate(commands: Commands) -> None:
     generate = commands.add_parser("generate", help="write one reply")
     generate.set_defaults(run=_generate)
     add = generate.add_argument
-    add("model", metavar="MODEL", help=model)
+    add("model", metavar="MODEL", help=MODEL)
     add("--prompt", metavar="TEXT", required=True, help="the message to answer; - reads it from the input")
     add("--system", metavar="TEXT", default="", help="instructions for the model")
     add("--seed", metavar="N", type=int, help="repeats a reply exactly; drawn fresh if not given")
@@ -119,35 +129,39 @@ def _parser() -> argparse.ArgumentParser:
     add("--ban", metavar="ID", type=int, action="append", help="never choose this token (repeatable)")
     add("--max-tokens", metavar="N", type=_max_tokens, default=-1, help="end the reply after N tokens")
     add("--stop", metavar="S", action="append", default=[], help="end the reply at this text (repeatable)")
-    add("--thinking", choices=("on", "off"), help=thinking)
+    add("--thinking", choices=("on", "off"), help=THINKING)
     add("--mtp", choices=("auto", "on", "off"), default="auto", help="whether to read ahead (default: auto)")
     add("--depth", metavar=f"auto|1-{MAX_DEPTH}", type=_depth, help="drafts per round (default: auto)")
-    add("--head", metavar="PATH", help="a file or folder with the model's MTP head, if it is shipped apart")
+    add("--head", metavar="PATH", help=HEAD)
     add("--drafter", metavar="mtp|lookup|mixed|MODEL", type=_drafter, default=_drafter("mtp"), help=DRAFTER)
     add("--kv-bits", metavar="4|8", type=int, choices=(4, 8), help="keep keys and values in 4 or 8 bits to save memory")
     add("--kv-from", metavar="N", type=_kv_from, default=0, help="… once there are N tokens (default: 0)")
     add("--json", action="store_true", help="print the reply and its figures as one JSON object")
 
+
+def _add_inspect(commands: Commands) -> None:
     inspect = commands.add_parser("inspect", help="say what a model can do and whether it would read ahead here")
     inspect.set_defaults(run=_inspect)
-    inspect.add_argument("model", metavar="MODEL", help=model)
-    inspect.add_argument("--head", metavar="PATH", help="a file or folder with the model's MTP head, if shipped apart")
+    inspect.add_argument("model", metavar="MODEL", help=MODEL)
+    inspect.add_argument("--head", metavar="PATH", help=HEAD)
     inspect.add_argument(
         "--drafter", metavar="mtp|lookup|mixed|MODEL", type=_drafter, default=_drafter("mtp"), help=DRAFTER
     )
     inspect.add_argument("--json", action="store_true", help="print the capability and the receipt as one JSON object")
 
+
+def _add_measure(commands: Commands) -> None:
     measure = commands.add_parser(
         "measure",
         help="find out what reading ahead is worth for a model on this machine, and remember it (a minute)",
     )
     measure.set_defaults(run=_measure)
-    measure.add_argument("model", metavar="MODEL", help=model)
-    measure.add_argument("--head", metavar="PATH", help="a file or folder with the model's MTP head, if shipped apart")
+    measure.add_argument("model", metavar="MODEL", help=MODEL)
+    measure.add_argument("--head", metavar="PATH", help=HEAD)
     measure.add_argument("--json", action="store_true", help="print what was found as one JSON object")
 
-    models_cli.add_commands(commands)
 
+def _add_serve(commands: Commands) -> None:
     serve = commands.add_parser(
         "serve",
         help="let other programs on this computer use a model, through an API like OpenAI's",
@@ -155,12 +169,14 @@ def _parser() -> argparse.ArgumentParser:
     )
     serve.set_defaults(run=_serve)
     add = serve.add_argument
-    add("model", metavar="MODEL", nargs="?", default="guide", help=model)
-    add("--head", metavar="PATH", help="a file or folder with the model's MTP head, if it is shipped apart")
+    add("model", metavar="MODEL", nargs="?", default="guide", help=MODEL)
+    add("--head", metavar="PATH", help=HEAD)
     add("--port", metavar="N", type=_port, default=None, help="where to listen; 0 takes any free port (default: 11543)")
     add("--host", metavar="ADDRESS", default="127.0.0.1", help="127.0.0.1 (default) or ::1")
     add("--token", metavar="TEXT", default="", help="what a program has to send along (Authorization: Bearer TEXT)")
 
+
+def _add_bench(commands: Commands) -> None:
     bench = commands.add_parser(
         "bench",
         help="compare plain decoding, depths and mlx-lm, with figures for developers",
@@ -169,7 +185,7 @@ def _parser() -> argparse.ArgumentParser:
     bench.set_defaults(run=_bench, wrong_usage=bench.error)
     add = bench.add_argument
     constructed = "or constructed:SIZE:FORM:ACCEPTANCE (constructed:350m:4bit:0.85)"
-    add("model", metavar="MODEL", nargs="?", help=f"{model}, {constructed}")
+    add("model", metavar="MODEL", nargs="?", help=f"{MODEL}, {constructed}")
     add("--context", metavar="N", type=_tokens, default=512, help="tokens before the reply, 4k is 4096 (default: 512)")
     add("--depths", metavar="N,N", type=_depths, default=(1, 2, 3), help="drafts per round (default: 1,2,3)")
     add("--cycles", metavar="N", type=_max_tokens, default=9, help="how often each arm writes its reply (default: 9)")
@@ -177,13 +193,6 @@ def _parser() -> argparse.ArgumentParser:
     add("--against", choices=("mlx-lm",), help="let mlx-lm's own generate_step write too, and time reading prompts")
     add("--json", metavar="FILE", help="write all figures there")
     add("--page", metavar="FILE", help="where the standard edition goes (default: BENCHMARKS.md)")
-    return parser
-
-
-DRAFTER = (
-    "what reads ahead: the MTP head (default), a copy of what was said before, both in turns, or a second, smaller "
-    "model with the same vocabulary"
-)
 
 
 class _Version(argparse.Action):
@@ -455,156 +464,3 @@ def _bench(args: argparse.Namespace) -> int:
     notes.clear_note()
     print(section)
     return 0
-
-
-# ---------------------------------------------------------------- what is printed
-
-
-def reply_json(reply: Reply) -> dict[str, Any]:
-    """A reply as published: `text` as the model wrote it, then its parts. Figures are None where there was nothing to
-    measure. Keys are only ever added."""
-    stats = reply.stats
-    parts = parts_of(reply.text, reply.opened_thinking)
-    return {
-        "text": reply.text,
-        "thought": "".join(part.text for part in parts if part.kind == "thought") or None,
-        "answer": "".join(part.text for part in parts if part.kind == "text"),
-        "tool_calls": [{"name": call.name, "arguments": call.arguments} for part in parts for call in part.calls or ()],
-        "tokens": list(reply.tokens),
-        "finish_reason": reply.finish_reason,
-        "notice": reply.notice or None,
-        "seed": reply.seed,
-        "sampling": sampling_json(reply.sampling),
-        "prompt_tokens": reply.prompt_tokens,
-        "reused_tokens": reply.reused_tokens,
-        "prefill_ms": reply.prefill_ms,
-        "prefill_tokens_per_second": reply.prefill_tokens_per_second,
-        "first_token_ms": reply.first_token_ms or None,
-        "decode_ms": reply.decode_ms,
-        "tokens_per_second": stats.tokens_per_second,
-        "rounds": stats.rounds,
-        "drafted": stats.drafted,
-        "evaluated": stats.evaluated,
-        "accepted": stats.accepted,
-        "accepted_by_position": [
-            {"evaluated": count.evaluated, "accepted": count.accepted} for count in stats.by_position
-        ],
-        "by_drafter": [asdict(count) for count in stats.by_drafter],
-        "tokens_per_round": stats.tokens_per_round,
-        "rollbacks": stats.rollbacks,
-        "host_ms": stats.host_ms,
-        "wait_ms": stats.wait_ms,
-        "draft_build_ms": stats.draft_build_ms,
-        "check_build_ms": stats.check_build_ms,
-        "comparison": asdict(stats.comparison),
-        "memory": None if reply.memory is None else asdict(reply.memory),
-        "receipt": reply.decision.receipt.to_json(),
-    }
-
-
-def sampling_json(used: UsedSampling) -> dict[str, Any]:
-    """Each setting that a reply was written with, and whether the user, the model or nobody (neutral) set it."""
-    values = asdict(used.values)
-    return {name: {"value": values[name], "set_by": source} for name, source in used.set_by.items()}
-
-
-def error_json(report: ErrorReport, partial: Reply | None) -> dict[str, Any]:
-    """An error as published, beside what was written before it."""
-    written = {} if partial is None else reply_json(partial)
-    return {**written, "finish_reason": "error", "error": report_json(report)}
-
-
-def inspection_json(found: Inspection) -> dict[str, Any]:
-    """What was found of a model as published: its capability, None where it cannot be opened, and the receipt."""
-    return {
-        "capability": None if found.capability is None else asdict(found.capability),
-        "memory": None if found.memory is None else found.memory.to_json(),
-        "receipt": found.receipt.to_json(),
-    }
-
-
-def inspection_table(found: Inspection) -> str:
-    """The same for people: a few aligned lines."""
-    capability, decision = found.capability, found.decision
-    assert capability is not None
-    assert decision is not None
-    head = capability.head
-    lines = [
-        ("Model", f"{found.name} ({capability.model_type}), {count_words(capability.parameters)} parameters"),
-        ("Weights", f"{capability.quantisation}, {size_words(capability.bytes)}"),
-        ("Context", f"{capability.context:,} tokens"),
-        ("Memory", memory_words(found)),
-        ("MTP head", "none that can be used" if head is None else head_words(head)),
-        ("This computer", found.device.name),
-        ("Reading ahead", decision.sentence),
-    ]
-    if capability.draft_model is not None:
-        draft = capability.draft_model
-        lines.insert(4, ("Draft model", f"{draft.name}, {draft.quantisation}, {size_words(draft.bytes)}"))
-    if decision.depth:
-        drafts = f"{decision.depth} draft{'' if decision.depth == 1 else 's'} a round"
-        lines.append(("Depth", f"auto, at most {drafts}" if decision.adaptive else drafts))
-    return table(lines)
-
-
-def evidence_table(found: Evidence) -> str:
-    """What was measured, in tokens/s: a line for plain decoding and for each depth, a column for each kind of text."""
-    columns = [("", *(f"{prompt.prompt} ({prompt.context:,})" for prompt in found.prompts))]
-    columns += [("plain", *(f"{1000 / prompt.plain_ms.median:.1f}" for prompt in found.prompts))]
-    for depths in zip(*(prompt.depths for prompt in found.prompts), strict=True):
-        cells = (
-            f"{1000 / each.ms_per_token.median:.1f} ({prompt.plain_ms.median / each.ms_per_token.median:.2f} x)"
-            for each, prompt in zip(depths, found.prompts, strict=True)
-        )
-        columns.append((f"K = {depths[0].depth}", *cells))
-    widths = [max(map(len, column)) for column in zip(*columns, strict=True)]
-    lines = ("  ".join(f"{cell:>{width}}" for cell, width in zip(row, widths, strict=True)) for row in columns)
-    return "\n".join(["tok/s behind so many tokens of context:", *lines])
-
-
-def memory_words(found: Inspection) -> str:
-    """What the model takes of the memory with the longest chat that fits, and what that is made of."""
-    need = found.memory
-    assert need is not None
-    return f"{size_words(need.total)}: {need_words(need)}"
-
-
-def head_words(head: HeadInfo) -> str:
-    """A head in one line: where it is, how large, and how it did when it was tried."""
-    where = "in the model" if head.source == "embedded" else head.source
-    trial = head.trial
-    tried = "not tried yet" if trial is None else f"{trial.accepted} of {trial.evaluated} drafts accepted when tried"
-    return f"{where}, {head.quantisation}, {size_words(head.bytes)}, {tried}"
-
-
-def totals_line(totals: Snapshot) -> str:
-    """All replies of a chat: "[6 replies · 1,204 tokens · 58 tok/s · 2.10 tokens per round · 76% accepted]"."""
-    parts = [f"{totals.replies:,} replies", f"{totals.tokens:,} tokens"]
-    if totals.tokens_per_second is not None:
-        parts.append(f"{totals.tokens_per_second:.{0 if totals.tokens_per_second >= 10 else 1}f} tok/s")
-    if totals.tokens_per_round is not None and totals.acceptance is not None:
-        parts += [f"{totals.tokens_per_round:.2f} tokens per round", f"{totals.acceptance:.0%} accepted"]
-    return f"[{' · '.join(parts)}]"
-
-
-def stats_line(reply: Reply) -> str:
-    """Speed, and what drafting was worth or why there was none: "61 tok/s · 143 tokens · 2.41 tokens per round …"."""
-    stats = reply.stats
-    parts = []
-    if stats.tokens_per_second is not None:
-        parts.append(f"{stats.tokens_per_second:.{0 if stats.tokens_per_second >= 10 else 1}f} tok/s")
-    parts.append(f"{stats.tokens} token{'' if stats.tokens == 1 else 's'}")
-    if reply.first_token_ms:
-        parts.append(f"first after {reply.first_token_ms / 1000:.2f} s")
-    if reply.decision.mode == "plain":
-        parts.append(reply.decision.sentence)
-    elif stats.tokens_per_round is not None and stats.acceptance is not None:
-        parts.append(f"{stats.tokens_per_round:.2f} tokens per round")
-        parts.append(f"{stats.acceptance:.0%} of drafts accepted")
-    if stats.comparison.reply_speed_up is not None:
-        parts.append(f"{stats.comparison.reply_speed_up:.2f}× plain")
-    if reply.finish_reason in ("length", "cancelled"):
-        parts.append("ended at the token limit" if reply.finish_reason == "length" else "stopped")
-    if reply.notice:
-        parts.append(reply.notice[0].lower() + reply.notice[1:])
-    return f"[{' · '.join(parts)}]"

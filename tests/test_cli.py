@@ -23,9 +23,10 @@ import httpx
 import pytest
 
 from engine import device, measure
-from engine.cli import main, totals_line
+from engine.cli import main
 from engine.decode.loop import MAX_RUN
 from engine.evidence import evidence_for, from_json
+from engine.figures import totals_line
 from engine.inspection import capability_now
 from engine.terminal import Engine, Printer
 from engine.types import Snapshot

@@ -131,6 +131,9 @@ ENGINE = {
     ),
     "engine.terminal": ("engine.types", "engine.errors", "engine.parts", "engine.worker"),
     "engine.printed": ("engine.types",),
+    "engine.figures": (
+        *("engine.types", "engine.sizes", "engine.parts", "engine.memory", "engine.inspection", "engine.printed"),
+    ),
     "engine.downloads_cli": ("engine.types", "engine.sizes", "engine.errors", "engine.library", "engine.printed"),
     "engine.models_cli": (
         *(
