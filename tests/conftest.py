@@ -52,6 +52,17 @@ def no_engine_outlives_its_tests() -> Iterator[None]:
             assert not thread.is_alive(), "an engine thread is still at work"
 
 
+@pytest.fixture(scope="module")
+def on_the_cpu() -> Iterator[None]:
+    """All of a module is computed on the CPU, where one row and several round alike or nearly so."""
+    import mlx.core as mx  # most tests, those of the window above all, do without
+
+    device = mx.default_device()
+    mx.set_default_device(mx.cpu)
+    yield
+    mx.set_default_device(device)
+
+
 @pytest.fixture(autouse=True)
 def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A home folder of the test's own, so that no test reads or writes the user's chats or settings."""

@@ -5,7 +5,7 @@ ring is a text to copy from, and any one of them drafts for any other.
 """
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
 from importlib.util import find_spec
@@ -43,6 +43,8 @@ from tests.checkpoints import Shape, build, ring_of
 from tests.engine.test_plain import FAMILIES as PLAIN_FAMILIES
 from tests.engine.test_plain import model_of as plain_model_of  # noqa: F401
 
+pytestmark = pytest.mark.usefixtures("on_the_cpu")
+
 SEED = 0x5EED_CAFE
 DEPTHS = range(1, 5)
 LENGTH = 36
@@ -63,14 +65,6 @@ CELLS = [
     *(("mimo", "mixed"), ("qwen2", "lookup"), ("qwen2", "draft model")),
 ]
 MOST = 8
-
-
-@pytest.fixture(scope="module", autouse=True)
-def on_the_cpu() -> Iterator[None]:
-    device = mx.default_device()
-    mx.set_default_device(mx.cpu)
-    yield
-    mx.set_default_device(device)
 
 
 def folder_of(place: Path, name: str) -> Path:

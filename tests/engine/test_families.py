@@ -36,9 +36,11 @@ from engine.policy import decide
 from engine.types import MAX_DEPTH, Device, KVQuantisation, MtpWish, Sampling
 from tests import family_reference, reference
 from tests.checkpoints import HeadPlace
-from tests.engine.test_identity import SEED, TIE, Text, Writer, on_the_cpu, tie  # noqa: F401
+from tests.engine.test_identity import SEED, TIE, Text, Writer, tie
 from tests.engine.test_quantised_identity import assert_same_words
 from tests.families import RECIPES, STEP_BLOCKS, build, prefix_of
+
+pytestmark = pytest.mark.usefixtures("on_the_cpu")
 
 RECEIPTS = Path(__file__).with_name("receipts")
 M4 = Device("Apple M4", 16, 32 << 30, 24 << 30, True, "Darwin")

@@ -5,7 +5,7 @@ where the two contested tokens lay within `TIE` of each other, it is printed, an
 """
 
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -26,6 +26,8 @@ from engine.model.text import ChatText
 from engine.telemetry import Counters
 from engine.types import MAX_DEPTH, FinishReason, KVQuantisation, Message, RoundStats, Sampling
 from tests import checkpoints, reference
+
+pytestmark = pytest.mark.usefixtures("on_the_cpu")
 
 GUIDE = Path(__file__).parents[2] / "resources" / "models" / "guide"
 CONSTRUCTED = ("dense", "moe")
@@ -65,14 +67,6 @@ LENGTH = 100
 REFERENCE = 24
 """Tokens that are also held against the reference, which computes everything anew for each."""
 ANSWER = 10
-
-
-@pytest.fixture(scope="module", autouse=True)
-def on_the_cpu() -> Iterator[None]:
-    device = mx.default_device()
-    mx.set_default_device(mx.cpu)
-    yield
-    mx.set_default_device(device)
 
 
 class Script:

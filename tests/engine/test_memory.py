@@ -33,7 +33,8 @@ from tests import checkpoints, families
 from tests.engine import test_plain
 from tests.engine.folders import DENSE, TARGET, stored, write_folder, write_safetensors
 from tests.engine.test_load import stock_folder
-from tests.engine.test_plain import on_the_cpu  # noqa: F401
+
+pytestmark = pytest.mark.usefixtures("on_the_cpu")
 
 GB = 1_000_000_000
 MAC = Device("Apple M4", 16, 16 << 30, 12 << 30, True, "Darwin")

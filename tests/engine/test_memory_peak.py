@@ -31,7 +31,8 @@ from engine.memory import memory_needed
 from engine.model.load import load
 from engine.telemetry import Counters
 from engine.types import Sampling
-from tests.engine.test_plain import on_the_cpu  # noqa: F401
+
+pytestmark = pytest.mark.usefixtures("on_the_cpu")
 
 REPLY = 6
 """Tokens of each reply."""

@@ -1,20 +1,12 @@
 """A small edition of `tests.parity` in every run: many replies at once, each held against plain decoding alone."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
-import mlx.core as mx
 import pytest
 
 from tests.parity import model_of, parity
 
-
-@pytest.fixture(autouse=True)
-def on_the_cpu() -> Iterator[None]:
-    device = mx.default_device()
-    mx.set_default_device(mx.cpu)
-    yield
-    mx.set_default_device(device)
+pytestmark = pytest.mark.usefixtures("on_the_cpu")
 
 
 @pytest.mark.parametrize(("name", "replies", "tokens"), [("guide", 8, 16), ("moe", 16, 30), ("mimo", 16, 36)])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from random import Random
 from typing import Any
@@ -23,6 +23,8 @@ from engine.model.plain import PlainTarget
 from engine.telemetry import Counters
 from engine.types import KVQuantisation, RoundStats, Sampling
 from tests.engine.test_load import LLAMA, stock_folder
+
+pytestmark = pytest.mark.usefixtures("on_the_cpu")
 
 WINDOW = 8
 SHARED = {"vocab_size": 512, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "rms_norm_eps": 1e-5}
@@ -71,14 +73,6 @@ FAMILIES: dict[str, tuple[Any, dict[str, Any], tuple[str, ...]]] = {
 }
 PROMPT = tuple(range(70, 70 + 20))
 LENGTH = 30
-
-
-@pytest.fixture(scope="module", autouse=True)
-def on_the_cpu() -> Iterator[None]:
-    device = mx.default_device()
-    mx.set_default_device(mx.cpu)
-    yield
-    mx.set_default_device(device)
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,7 @@ What is compared is decoding on the same quantised rows: 4 bits may well say oth
 excused as for unquantised ones: only where the contested tokens lay within `TIE` of each other.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cache
 
 import mlx.core as mx
@@ -18,18 +18,12 @@ from engine.types import KVQuantisation, Sampling
 from tests import checkpoints
 from tests.engine.test_identity import ANSWER, SETTINGS, TIE, Writer
 
+pytestmark = pytest.mark.usefixtures("on_the_cpu")
+
 SAMPLED = "T 0.7, all"
 LENGTH = 48
 AHEAD = 17
 """Tokens into the reply where quantising midway begins."""
-
-
-@pytest.fixture(scope="module", autouse=True)
-def on_the_cpu() -> Iterator[None]:
-    device = mx.default_device()
-    mx.set_default_device(mx.cpu)
-    yield
-    mx.set_default_device(device)
 
 
 @pytest.fixture(scope="module")

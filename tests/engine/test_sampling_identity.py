@@ -14,7 +14,9 @@ from hypothesis import strategies as st
 from engine.decode.verify import first_difference
 from engine.types import Sampling
 from tests import checkpoints, families
-from tests.engine.test_identity import TIE, Writer, on_the_cpu  # noqa: F401
+from tests.engine.test_identity import TIE, Writer
+
+pytestmark = pytest.mark.usefixtures("on_the_cpu")
 
 FAMILIES = ("qwen3_5", "glm4_moe")
 DEPTHS = range(1, 5)

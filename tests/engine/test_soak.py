@@ -1,20 +1,12 @@
 """A few steps of `tests.soak` in every run: conversations of each kind, every reply held against a cold plain run."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
-import mlx.core as mx
 import pytest
 
 from tests.soak import soak
 
-
-@pytest.fixture(autouse=True)
-def on_the_cpu() -> Iterator[None]:
-    device = mx.default_device()
-    mx.set_default_device(mx.cpu)
-    yield
-    mx.set_default_device(device)
+pytestmark = pytest.mark.usefixtures("on_the_cpu")
 
 
 @pytest.mark.parametrize(("name", "seed"), [("dense", 11), ("glm4_moe", 14), ("step3p5", 20)])

@@ -16,7 +16,9 @@ from engine.decode.draft import MtpChain
 from engine.decode.loop import LARGE, LARGE_CHUNK, PREFILL_CHUNK, prefill_chunk
 from engine.types import KVQuantisation, Message, Sampling
 from tests import checkpoints, families
-from tests.engine.test_identity import Text, Writer, on_the_cpu  # noqa: F401
+from tests.engine.test_identity import Text, Writer
+
+pytestmark = pytest.mark.usefixtures("on_the_cpu")
 
 MODELS = ("dense", "moe", "glm4_moe", "step3p5")
 """Hybrid, hybrid with experts, rows alone, rows and sliding windows; all with a head."""
