@@ -16,9 +16,10 @@ STAMP = .venv/.stamp
 
 # Tests that start engine threads have processes of their own, so that what one leaves in MLX ends with them: on a CPU,
 # MLX 0.32 counts work behind a kernel that failed as unfinished, and waits for ever once there are ten pieces of it.
-WITH_WORKER = tests/app tests/engine/server tests/engine/test_counting.py tests/engine/test_downloads_cli.py \
-	tests/engine/test_drafters.py tests/engine/test_fitting.py tests/engine/test_inspection.py tests/engine/test_judge.py \
-	tests/engine/test_trials.py tests/engine/test_worker.py tests/test_cli.py
+# The long ones come first.
+WITH_WORKER = tests/engine/server tests/engine/test_worker.py tests/engine/test_drafters.py tests/test_cli.py \
+	tests/engine/test_counting.py tests/engine/test_downloads_cli.py tests/engine/test_fitting.py \
+	tests/engine/test_inspection.py tests/engine/test_judge.py tests/engine/test_trials.py tests/app
 
 # What the Qt wheel needs of the system for its offscreen, xcb and wayland platforms, and fonts worth looking at.
 DEBIAN_PACKAGES = libegl1 libgl1 libopengl0 libglib2.0-0 libdbus-1-3 libfontconfig1 libfreetype6 \
@@ -37,7 +38,9 @@ run: $(STAMP)
 
 # Bytecode is kept even where the shell says otherwise: without it, each process that a test starts compiles all that it
 # imports, and every run compiles all tests again.
-PYTEST = PYTHONDONTWRITEBYTECODE= QT_QPA_PLATFORM=offscreen $(BIN)/pytest -n 2 --dist loadfile
+# Files are handed out in their order: by itself the plugin begins with those of many tests, and one process would be
+# left with a file of a single long test at the end, the other with nothing to do.
+PYTEST = PYTHONDONTWRITEBYTECODE= QT_QPA_PLATFORM=offscreen $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 test: $(STAMP)
 	@$(PYTEST) $(WITH_WORKER)
