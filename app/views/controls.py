@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from html import escape
 from math import ceil
 
@@ -50,7 +51,13 @@ def restyle(widget: QWidget, name: str, value: str) -> None:
 
 def explain(widget: QWidget, text: str) -> None:
     """Give a widget a tooltip in lines that are pleasant to read: Qt would put all of a plain text in one line."""
-    widget.setToolTip("\n".join(textwrap.fill(line, TOOLTIP_LINE) for line in text.splitlines()))
+    widget.setToolTip(_in_lines(text))
+
+
+@lru_cache(maxsize=1024)
+def _in_lines(text: str) -> str:
+    """Kept, since the same few hundred are given again with each figure that moves."""
+    return "\n".join(textwrap.fill(line, TOOLTIP_LINE) for line in text.splitlines())
 
 
 class Label(QLabel):
