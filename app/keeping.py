@@ -152,6 +152,7 @@ class Keeping(QObject):
     def _on_newer(self, answer: dict[str, str] | ErrorReport) -> None:
         self.asking_newer = False
         if isinstance(answer, ErrorReport):
+            self.newer = None  # what was so when the hub last answered may be so no longer
             self.told.emit(answer)
         else:
             self.newer = answer

@@ -42,7 +42,7 @@ def time_words(seconds: float) -> str:
 def progress_words(download: Download) -> str:
     """How far a download has come, and how fast it goes on."""
     parts = []
-    if download.total and not download.have:
+    if download.total and (download.state == "done" or not download.have):
         parts.append(size_words(download.total))
     elif download.total:
         parts.append(tr("{have} of {total}", have=size_words(download.have), total=size_words(download.total)))
@@ -152,9 +152,9 @@ class DownloadRow(QWidget):
         else:
             confirm(
                 self,
-                tr("Cancel the download of {name}?", name=download.repo),
+                tr("Remove the download of {name}?", name=self.name.accessibleName()),
                 tr("The {size} that have come are removed for good.", size=size_words(download.have)),
-                tr("Cancel and Remove"),
+                tr("Remove"),
                 lambda: self._library.discard(download.id),
             )
 

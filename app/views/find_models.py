@@ -179,6 +179,8 @@ class FindPage(Page):
             self._make_row(each.entry.repo, each.entry.name, " · ".join(facts), self._suggested)
             made = self.rows[each.entry.repo]
             made.size_label.setText(size_words(each.entry.whole))
+            if each.entry.repo not in self._library.judgements:
+                made.show_fit(each.fit)
             made.known = source_words(each.entry)
             explain(made.name, made.known)
         self.refresh()
@@ -202,7 +204,11 @@ class FindPage(Page):
             shown.show_action(Action(tr("Load"), lambda: self._session.use_model(path)))
         elif download is not None:
             running = download.state not in ("paused", "failed")
-            shown.show_doing("" if running else tr(STATES[download.state]), download.share)
+            if running:
+                shown.show_doing("", download.share)
+            else:  # the word, the bar and the button together are wider than the column
+                state, percent = tr(STATES[download.state]), round(100 * download.share)
+                shown.show_doing(tr("{state} at {percent} %", state=state, percent=percent))
             again = (tr("Stop"), self._library.pause) if running else (tr("Resume"), self._library.resume)
             shown.show_action(Action(again[0], lambda: again[1](download.id)))
         elif found is not None and (found.code in WANT_TOKEN if isinstance(found, ErrorReport) else found.error):

@@ -199,8 +199,7 @@ class ModelRow(QWidget):
             explain(self.mtp, f"{found.what} {found.next_step}".strip())
             return
         self.size_label.setText(size_words(found.size))
-        words, state = FITS[found.fit] if found.fit else ("", "neutral")
-        self.fit.show_words(tr(words) if words else "", state)
+        self.show_fit(found.fit)
         if found.memory is not None:
             needs = tr(
                 "Needs {need} of the {has} that a model may have here.",
@@ -216,6 +215,11 @@ class ModelRow(QWidget):
         explain(self.mtp, f"{found.mtp.sentence}\n{tr(MEANINGS['mtp'])}")
         if self._details is not None:
             self.toggle()
+
+    def show_fit(self, fit: str | None) -> None:
+        """How it goes into the memory that a model may have here; None where it does not."""
+        words, state = FITS[fit] if fit else ("", "neutral")
+        self.fit.show_words(tr(words) if words else "", state)
 
     def clear_judgement(self) -> None:
         """It is not what was judged any more."""

@@ -144,7 +144,8 @@ class StoredRow(ModelRow):
             for_good = Action(tr("Delete for good…"), lambda: self.ask_removal(for_good=True))
             self.show_note(sentences(trouble), [for_good, away] if trouble.code == "no_trash" else [away])
         elif (found := keeping.verified.get(folder)) is not None:
-            fetch = Action(tr("Fetch them again"), self._fetch_again)
+            is_one = len(found.damaged) + len(found.missing) == 1
+            fetch = Action(tr("Fetch it again") if is_one else tr("Fetch them again"), self._fetch_again)
             self.show_note(verified_words(found), [away] if found.good or not self.model.repo else [fetch, away])
         elif self.model.state == "installed" and self._newer:
             update = Action(tr("Update"), lambda: self._library.download(self.model.repo))

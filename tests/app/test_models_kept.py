@@ -25,7 +25,7 @@ from engine.library import keeping as kept
 from engine.types import StoredModel, Verified
 from tests.app.models_house import answer, choose, download, go_silent, house_of, judged, question
 from tests.engine.folders import DENSE, TARGET, stored, write_folder, write_safetensors
-from tests.hub import Hub
+from tests.hub import Answer, Hub
 
 Opened = Callable[[], ModelsWindow]
 
@@ -390,6 +390,10 @@ def test_an_update_is_offered_when_asked_for_and_the_working_copy_stays_until_it
     window.here.newer.click()
     qtbot.waitUntil(lambda: "All are the newest versions" in window.here.foot.accessibleName())
     assert row.note.isHidden()
+    served.misbehave("somebody/tiny", Answer(500), stage="info")
+    window.here.newer.click()
+    qtbot.waitUntil(lambda: window.here.told.isVisibleTo(window))
+    assert "newest" not in window.here.foot.accessibleName(), "nobody knows"
     write_folder(tmp_path / "tiny", TARGET | stored(DENSE))
     commit = served.add("somebody/tiny", tmp_path / "tiny")
     window.here.newer.click()

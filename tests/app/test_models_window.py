@@ -18,7 +18,7 @@ from app.sizes import size_words
 from app.views.controls import Label
 from app.views.downloads import progress_words
 from app.views.first_run import FirstModels
-from app.views.model_row import MEANINGS, ModelRow
+from app.views.model_row import FITS, MEANINGS, ModelRow
 from app.views.models import ModelsWindow
 from engine.judge import CONTEXT
 from engine.librarian import Librarian
@@ -242,8 +242,11 @@ def test_an_empty_field_shows_what_suits_this_computer_and_why(
     assert about is not None
     shown = [row for row in window.find.rows.values() if row.isVisibleTo(window.find)]
     assert [row.name.accessibleName() for row in shown] == [each.entry.name for each in about.suggestions]
+    judgements = window._library.judgements
+    qtbot.waitUntil(lambda: all(each.entry.repo in judgements for each in about.suggestions))
     for row, each in zip(shown, about.suggestions, strict=True):
         assert each.why in row.note.words.accessibleName()
+        assert row.fit.text() == FITS[each.fit][0], "by its size alone: this hub does not have it"
 
 
 def test_what_is_found_outlives_the_window(opened: Callable[[], ModelsWindow], served: Hub, qtbot: QtBot) -> None:
@@ -290,7 +293,9 @@ def test_a_download_shows_how_far_it_is_and_can_be_stopped_and_resumed(
     assert " of " in shown.numbers.text()
     row.action.click()
     qtbot.waitUntil(lambda: row.action.text() == "Resume")
-    assert row.state.text() == shown.numbers.text().rpartition(" · ")[2] == "Paused"
+    assert shown.numbers.text().rpartition(" · ")[2] == "Paused"
+    assert row.state.text() == f"Paused at {100 * window._library.downloads[0].share:.0f} %"
+    assert row.action.width() >= row.action.sizeHint().width(), "it is not cut"
     served.behave()
     shown.main.click()
     qtbot.waitUntil(lambda: row.action.text() == "Load")
@@ -330,7 +335,7 @@ def test_d20_cancelling_asks_and_then_frees_the_disk(
     assert window._library.downloads
     shown.drop.click()
     assert "removed for good" in question().informativeText()
-    answer("Cancel and Remove")
+    answer("Remove")
     qtbot.waitUntil(lambda: not window._library.downloads)
     qtbot.waitUntil(lambda: not list((tmp_path / "cache").rglob("*.incomplete")))
 
