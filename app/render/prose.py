@@ -29,7 +29,7 @@ from app.render.ground import letters
 from app.render.inline import CODE_PADDING, INLINE_CODE, LINE_BREAK
 from app.render.links import may_open
 from app.render.page_text import PageText
-from app.render.tables import BELOW_TABLE
+from app.render.tables import BELOW_TABLE, GrowingTable
 from app.render.tint import in_document, shown_spans
 from app.render.typeset import (
     PREFORMATTED,
@@ -64,6 +64,7 @@ class ProseView(PageText, QTextBrowser):
         self._places: list[Place] = []
         self._references: References = {}
         self._drafted: Sequence[Span] = ()
+        self._table: GrowingTable | None = None  # the last block, if that is a table
         self._first_waiting: int | None = None  # the first block with a formula that is being typeset
         self._code_positions: list[int] = []  # of code inside lists and quotes, each with a Copy button over it
         self.copy_buttons: list[CopyButton] = []
@@ -80,7 +81,28 @@ class ProseView(PageText, QTextBrowser):
         if same == len(self._blocks) == len(blocks):
             return
         self._references = references
-        self._set_from(same, blocks)
+        if not (same == len(self._blocks) - 1 == len(blocks) - 1 and self._grow_table(blocks)):
+            self._set_from(same, blocks)
+
+    def _grow_table(self, blocks: Sequence[str]) -> bool:
+        """Add to the table at the end what is new in the last of these blocks; whether that was possible."""
+        if self._table is None:
+            return False
+        selection = self.textCursor()
+        selected = (selection.anchor(), selection.position())
+        cursor = QTextCursor(self.document())
+        cursor.beginEditBlock()
+        place = self._setter.grow(self._table, blocks[-1], self._references)
+        cursor.endEditBlock()
+        if place is None:
+            return False
+        self._places[-1] = place
+        self._blocks = list(blocks)
+        if self._setter.waits and self._first_waiting is None:
+            self._wait_from(len(blocks) - 1)
+        self._place_tint()
+        self._select(*selected)
+        return True
 
     def link(self, references: References) -> None:
         """All text is here: set it once more if a link stood before the definition of its target."""
@@ -135,8 +157,9 @@ class ProseView(PageText, QTextBrowser):
             if self._setter.waits and waiting is None:
                 waiting = number
         self._places.append(place)
-        cursor.endEditBlock()
+        self._table = self._setter.growing if len(blocks) > index else None
         self._blocks = blocks
+        cursor.endEditBlock()
         self._wait_from(waiting)
         self._find_code(self._places[index].position)
         self._place_tint()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from itertools import pairwise
+from dataclasses import dataclass
+from itertools import pairwise, takewhile
 
 from markdown_it.token import Token
 from PySide6.QtCore import Qt
@@ -32,6 +33,35 @@ _ABOVE_ROW, _BELOW_ROW = 2, 6  # a fixed line height stands its text low
 def _column_gap(columns: int) -> int:
     """Pixels between columns: room to read in a narrow table, room for the words in a wide one."""
     return 56 if columns <= 3 else 32 if columns <= 5 else 20
+
+
+Numbers = list[list[bool | None]]
+"""Of every row, which cells hold nothing but a number; None for an empty one, which may be on its way."""
+
+
+@dataclass
+class GrowingTable:
+    """A table in a document, below which rows may be added."""
+
+    table: QTextTable
+    lead: str
+    """The source of its heading, with what stands before it and the line below it."""
+    rows: list[str]
+    """The source of every row."""
+    numbers: Numbers
+
+    def kept(self, source: str) -> int:
+        """How many of its rows can stay for the table to say what `source` does; 0 where it has to be set anew."""
+        if not source.startswith(self.lead) or "\r" in source:
+            return 0
+        wanted = source_rows(source[len(self.lead) :])
+        same = takewhile(lambda pair: pair[0] == pair[1], zip(self.rows, wanted, strict=False))
+        return min(sum(1 for _ in same), len(self.rows) - 1)  # the last one has a rule below it
+
+
+def source_rows(body: str) -> list[str]:
+    """The rows of a table that is the last thing in its block: one a line."""
+    return body.rstrip("\n").split("\n") if body.strip() else []
 
 
 class BookTable:
@@ -63,10 +93,8 @@ class BookTable:
         self._inline.waits = False
         rows = _rows(found)
         columns = len(rows[0])
-        numeric = [
-            len(rows) > 1 and all(_NUMBER.fullmatch(row[c][0].content.strip()) for row in rows[1:])
-            for c in range(columns)
-        ]
+        self.numbers = _numbers(rows[1:])
+        numeric = _numeric(self.numbers, columns)
         layout = QTextTableFormat()
         layout.setBorder(0)
         layout.setBorderStyle(QTextFrameFormat.BorderStyle.BorderStyle_None)
@@ -75,13 +103,39 @@ class BookTable:
         layout.setLeftMargin(left)
         layout.setTopMargin(gap)
         layout.setBottomMargin(BELOW_TABLE * self._scale)
-        table = cursor.insertTable(len(rows), columns, layout)
-        for r, row in enumerate(rows):
+        self.table = cursor.insertTable(len(rows), columns, layout)
+        self._fill(self.table, 0, rows, numeric)
+        cursor.setPosition(self.table.lastPosition() + 1)
+
+    def grow(self, growing: GrowingTable, source: str, kept: int, found: Sequence[Token]) -> bool:
+        """Put the rows of `found`, below its heading, in place of all but the first `kept`; whether that was possible.
+
+        It is not where a column turns out to hold more than numbers, or nothing but numbers.
+        """
+        rows = _rows(found)[1:]
+        sources = source_rows(source[len(growing.lead) :])
+        numbers = growing.numbers[:kept] + _numbers(rows)
+        if len(numbers) != len(sources) or not rows:
+            return False
+        table, columns = growing.table, growing.table.columns()
+        numeric = _numeric(numbers, columns)
+        if numeric != _numeric(growing.numbers, columns):
+            return False
+        growing.rows, growing.numbers = sources, numbers
+        self._inline.waits = False
+        table.removeRows(1 + kept, table.rows() - 1 - kept)
+        table.appendRows(len(rows))
+        self._fill(table, 1 + kept, rows, numeric)
+        return True
+
+    def _fill(
+        self, table: QTextTable, first: int, rows: Sequence[list[tuple[Token, str]]], numeric: Sequence[bool]
+    ) -> None:
+        for r, row in enumerate(rows, first):
             for c, (inline, align) in enumerate(row):
                 right = align == "right" or (not align and numeric[c])
                 text = self._body if r else self._heading
                 self._cell(table, r, c, inline, text, align="right" if right else align)
-        cursor.setPosition(table.lastPosition() + 1)
 
     def _cell(self, table: QTextTable, r: int, c: int, inline: Token, text: QTextCharFormat, align: str) -> None:
         cell = table.cellAt(r, c)
@@ -107,6 +161,16 @@ class BookTable:
         at = cell.firstCursorPosition()
         at.setBlockFormat(block)  # the character format of a cell's first paragraph is the cell's own: leave it
         self._inline.set(at, inline.children or [], text)
+
+
+def _numbers(rows: Sequence[list[tuple[Token, str]]]) -> Numbers:
+    contents = [[inline.content.strip() for inline, _ in row] for row in rows]
+    return [[bool(_NUMBER.fullmatch(content)) if content else None for content in row] for row in contents]
+
+
+def _numeric(numbers: Numbers, columns: int) -> list[bool]:
+    """Which columns hold numbers and nothing else."""
+    return [any(row[c] for row in numbers) and all(row[c] is not False for row in numbers) for c in range(columns)]
 
 
 def _rows(found: Sequence[Token]) -> list[list[tuple[Token, str]]]:

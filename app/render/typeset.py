@@ -20,7 +20,7 @@ from app.render import maths
 from app.render.grammar import References, formula, task, tokens
 from app.render.highlight import coloured
 from app.render.inline import LINE_BREAK, Inline
-from app.render.tables import BookTable
+from app.render.tables import BookTable, GrowingTable, source_rows
 from app.theme import Theme
 
 # Block properties that the view paints by.
@@ -83,6 +83,8 @@ class Typesetter:
         """Pixels that one level of a list is moved in; the document's indent width."""
         self.waits = False
         """Whether the block that was set last has a formula that is shown as its source until it is typeset."""
+        self.growing: GrowingTable | None = None
+        """The block that was set last, if that is a table."""
         self._theme = theme
         self._inline = Inline(theme)
         self._table = BookTable(theme, theme.text_scale)
@@ -101,9 +103,35 @@ class Typesetter:
         self._ticked: bool | None = None
         cursor.setPosition(place.position)
         self.waits = self._inline.waits = False
-        self._blocks(tokens(block, references))
+        found = tokens(block, references)
+        self._blocks(found)
         self.waits = self.waits or self._inline.waits or self._table.waits
+        self.growing = self._growing(block, found)
         return Place(cursor.position(), self._fresh, self._above)
+
+    def grow(self, growing: GrowingTable, block: str, references: References) -> Place | None:
+        """Let the table, the last thing in its document, say what the Markdown `block` does: the place of the next one.
+
+        None, and the table is as it was, where it has to be set anew.
+        """
+        if not (kept := growing.kept(block)):
+            return None
+        rows = source_rows(block[len(growing.lead) :])[kept:]
+        found = tokens(growing.lead + "\n".join(rows), references)
+        if not _is_table(found) or not self._table.grow(growing, block, kept, found):
+            return None
+        self.waits = self._table.waits
+        return Place(growing.table.lastPosition() + 1, fresh=True, above=Above.TEXT)
+
+    def _growing(self, block: str, found: Sequence[Token]) -> GrowingTable | None:
+        """The table that was set, if the block is nothing else and has some rows."""
+        if not _is_table(found) or found[0].map is None:
+            return None
+        lines = block.split("\n", found[0].map[0] + 2)
+        lead = block[: len(block) - len(lines[-1])]
+        rows = source_rows(lines[-1])
+        numbers = self._table.numbers
+        return GrowingTable(self._table.table, lead, rows, numbers) if len(rows) == len(numbers) > 0 else None
 
     def _blocks(self, found: Sequence[Token]) -> None:
         for at, token in enumerate(found):
@@ -294,6 +322,11 @@ class Typesetter:
         characters.setFont(font)
         characters.setForeground(self._theme.colour(colour))
         return characters
+
+
+def _is_table(found: Sequence[Token]) -> bool:
+    """Whether this is one table, and nothing else."""
+    return sum(token.level == 0 for token in found) == 2 and found[0].type == "table_open"
 
 
 def _parts(children: Sequence[Token]) -> list[Sequence[Token]]:

@@ -12,6 +12,7 @@ from pytestqt.qtbot import QtBot
 from app import theme
 from app.render.grammar import blocks
 from app.render.prose import ProseView
+from app.render.tables import BookTable
 
 
 def view_of(qtbot: QtBot, markdown: str, width: int = 600) -> ProseView:
@@ -139,6 +140,61 @@ def test_growing_letter_by_letter_ends_where_setting_it_whole_does(qtbot: QtBot,
     whole = view_of(qtbot, markdown)
     assert described(growing) == described(whole)
     assert growing.height() == whole.height()
+
+
+def test_a_row_on_its_way_does_not_move_a_column_of_numbers(qtbot: QtBot) -> None:
+    view = view_of(qtbot, "| a | b |\n|---|---|\n| x | 1 |\n| y |")
+    (table,) = [frame for frame in view.document().rootFrame().childFrames() if isinstance(frame, QTextTable)]
+    at_right = [
+        bool(table.cellAt(1, c).firstCursorPosition().blockFormat().alignment() & Qt.AlignmentFlag.AlignRight)
+        for c in range(2)
+    ]
+    assert at_right == [False, True]
+
+
+ROWS = "| *a* | `b` | c |\n|---|---|---|\n" + "".join(f"| word {n} | **{n}** | {n} |\n" for n in range(12))
+TABLES = {
+    "rows": ROWS,
+    "what follows": f"Before.\n\n{ROWS}\nAfter.\n",
+    "numbers up to a word": "| n |\n|---|\n" + "".join(f"| {n} |\n" for n in range(5)) + "| five |\n| 6 |\n",
+    "aligned": "a | b\n:-: | -:\n" + "".join(f"{n} | b{n}\n" for n in range(5)),
+    "cells too few, too many and empty": "| a | b |\n|---|---|\n| 1 |\n| 1 | 2 | 3 |\n| | |\n| \\| | `\\|` |\n| x |\n",
+    "formulas": "| a | b |\n|---|---|\n" + "".join(f"| $x_{n}$ | {n} |\n" for n in range(5)),
+    "in a list": "- one\n\n" + "".join(f"  {line}\n" for line in ROWS.splitlines()),
+    "in a quote": "".join(f"> {line}\n" for line in ROWS.splitlines()),
+    "other line ends": ROWS.replace("\n", "\r\n"),
+    "a line without bars": f"{ROWS}word\n| x | 1 | 2 |\n",
+}
+
+
+@pytest.mark.parametrize("markdown", TABLES.values(), ids=TABLES)
+def test_a_table_that_grows_row_by_row_is_the_table_set_whole(qtbot: QtBot, markdown: str) -> None:
+    whole = view_of(qtbot, markdown)
+    for step in (1, 7, 40):
+        growing = view_of(qtbot, "")
+        for end in [*range(0, len(markdown), step), len(markdown)]:
+            show(growing, markdown[:end])
+        qtbot.waitUntil(lambda view=growing: view.toHtml() == whole.toHtml())  # formulas take their time
+        assert described(growing) == described(whole)
+        assert growing.height() == whole.height()
+
+
+def test_rows_that_stand_are_not_set_again(qtbot: QtBot, monkeypatch: pytest.MonkeyPatch) -> None:
+    view = view_of(qtbot, ROWS)
+    cells: list[int] = []
+    set_cell = BookTable._cell
+    monkeypatch.setattr(BookTable, "_cell", lambda *args, **more: (cells.append(args[2]), set_cell(*args, **more)))
+    show(view, f"{ROWS}| word 12 | **12** | 12 |\n| word 13 |")
+    assert cells == [row for row in (12, 13, 14) for _ in range(3)]  # the one that was last has no rule below it now
+    assert "word 13" in text(view)
+
+
+def test_what_is_selected_in_a_table_stays_so_while_it_grows(qtbot: QtBot) -> None:
+    view = view_of(qtbot, ROWS)
+    found = view.document().find("word 11")  # in the row that is set anew
+    view.setTextCursor(found)
+    show(view, f"{ROWS}| word 12 | **12** | 12 |\n")
+    assert view.textCursor().selectedText() == "word 11"
 
 
 def described(view: ProseView) -> list[object]:
