@@ -196,7 +196,7 @@ class IconButton(QToolButton):
 
 class Segment(QRadioButton):
     """One choice of a track, which is what a screen reader takes it for. Words that do not fit end in "…", and are in
-    the tooltip."""
+    the tooltip; an icon stands behind them."""
 
     HEIGHT, RADIUS = 24, 5
 
@@ -212,13 +212,19 @@ class Segment(QRadioButton):
         self.setFont(theme.current().font("uimedium" if self.isChecked() else "ui"))
 
     def room_for_words(self) -> int:
-        """Pixels that the words take while the segment is chosen, which is when they are widest."""
-        return ceil(QFontMetricsF(theme.current().font("uimedium")).horizontalAdvance(self.text()))
+        """Pixels that words and icon take while the segment is chosen, which is when they are widest."""
+        words = ceil(QFontMetricsF(theme.current().font("uimedium")).horizontalAdvance(self.text()))
+        return words + self._for_icon
+
+    @property
+    def _for_icon(self) -> int:
+        return 0 if self.icon().isNull() else self.iconSize().width()
 
     @property
     def shown_words(self) -> str:
         """The words as far as there is room for them."""
-        return self.fontMetrics().elidedText(self.text(), Qt.TextElideMode.ElideRight, self.width() - 2 * TIGHT)
+        room = self.width() - 2 * TIGHT - self._for_icon
+        return self.fontMetrics().elidedText(self.text(), Qt.TextElideMode.ElideRight, room)
 
     def sizeHint(self) -> QSize:
         return QSize(self.room_for_words() + 2 * LOOSE, self.HEIGHT)
@@ -235,7 +241,11 @@ class Segment(QRadioButton):
             painter.setBrush(now.colour("thumb"))
             painter.drawRoundedRect(self.rect(), self.RADIUS, self.RADIUS)
         painter.setPen(now.colour("disabled" if not self.isEnabled() else "text" if chosen else "text2"))
-        painter.drawText(self.rect(), Qt.AlignmentFlag.AlignCenter, self.shown_words)
+        words = self.shown_words
+        painter.drawText(self.rect().adjusted(0, 0, -self._for_icon, 0), Qt.AlignmentFlag.AlignCenter, words)
+        if self._for_icon:
+            end = (self.width() - self._for_icon + self.fontMetrics().horizontalAdvance(words)) // 2
+            self.icon().paint(painter, QRect(QPoint(end, 0), QSize(self._for_icon, self.height())))
 
     def event(self, event: QEvent) -> bool:
         if isinstance(event, QHelpEvent) and self.shown_words != self.text():

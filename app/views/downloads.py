@@ -21,7 +21,7 @@ STATES: dict[str, str] = {
     "queued": mark("Waits for its turn"),
     "listing": mark("Asking the hub for its files…"),
     "checking": mark("Checking what is here…"),
-    "waiting": mark("Waiting for the network"),
+    "waiting": mark("Waiting"),
     "stalled": mark("Nothing comes at the moment"),
     "paused": mark("Paused"),
     "failed": mark("Failed"),
@@ -120,7 +120,9 @@ class DownloadRow(QWidget):
         self.numbers.setText(progress_words(download))
         self.bar.show_share(download.share, "text3" if download.state in ("paused", "failed") else "accent")
         error = download.error
-        said = "" if error is None else " ".join(part for part in (error.what, error.kept, error.next_step) if part)
+        # One that waits tries again by itself.
+        next_step = "" if error is None or download.state == "waiting" else error.next_step
+        said = "" if error is None else " ".join(part for part in (error.what, error.kept, next_step) if part)
         self.trouble.show_text(said)
         self.trouble.setVisible(bool(said))
         is_head = any(head.repo == download.repo for head in self._library.heads)  # of no use by itself

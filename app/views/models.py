@@ -91,7 +91,6 @@ class ModelsWindow(QWidget):
         """How many are on their way, in a bubble at the segment."""
         count = sum(download.on_its_way for download in self._library.downloads)
         button = self.segments.button("downloads")
-        button.setLayoutDirection(Qt.LayoutDirection.RightToLeft)  # the bubble belongs behind the words
         button.setIconSize(QSize(GAP + BUBBLE, BUBBLE))
         button.setIcon(bubble(count, self.devicePixelRatio()) if count else QIcon())
         words = tr("Models: Downloads, {count} on their way", count=count)

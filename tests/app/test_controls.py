@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from PySide6.QtCore import QEvent, QPoint, Qt
-from PySide6.QtGui import QAccessible, QHelpEvent
+from PySide6.QtCore import QEvent, QPoint, QSize, Qt
+from PySide6.QtGui import QAccessible, QColor, QHelpEvent, QIcon, QPixmap
 from PySide6.QtWidgets import QApplication, QLabel, QPushButton, QToolTip, QVBoxLayout, QWidget
 from pytestqt.qtbot import QtBot
 
@@ -148,3 +148,22 @@ def test_words_that_are_cut_stand_in_the_tooltip_before_what_they_mean(qtbot: Qt
     label.resize(60, 20)
     QApplication.processEvents()
     assert label.toolTip() == "A considerable number of words\nWhat it means."
+
+
+def test_an_icon_of_a_segment_stands_behind_its_words(qtbot: QtBot) -> None:
+    segments = Segments([("One", 1), ("Two", 2), ("Three", 3)], "Choice")
+    qtbot.addWidget(segments)
+    segments.take(240)
+    segments.show()
+    button = segments.button(3)
+    wide = button.sizeHint().width()
+    mark, red = QPixmap(12, 12), QColor("#ff0000")
+    mark.fill(red)
+    button.setIconSize(QSize(12, 12))
+    button.setIcon(QIcon(mark))
+    assert button.sizeHint().width() == wide + 12
+    picture = button.grab().toImage()
+    middle = picture.height() // 2
+    reds = [x for x in range(picture.width()) if picture.pixelColor(x, middle) == red]
+    assert len(reds) >= 10
+    assert reds[0] > picture.width() / 2

@@ -301,6 +301,18 @@ def test_a_download_shows_how_far_it_is_and_can_be_stopped_and_resumed(
     qtbot.waitUntil(lambda: row.action.text() == "Load")
 
 
+def test_a_download_that_waits_says_why_and_that_it_tries_again_by_itself(
+    opened: Callable[[], ModelsWindow], served: Hub, qtbot: QtBot, tmp_path: Path
+) -> None:
+    served.add("somebody/tiny", write_folder(tmp_path / "tiny"))
+    window = opened()
+    busy = Answer(503, b"", {"Retry-After": "60"})
+    download(qtbot, window, "somebody/tiny", lambda: served.misbehave("", busy, times=None, stage="resolve"))
+    (shown,) = window.downloads.rows.values()
+    qtbot.waitUntil(lambda: " · Waiting · tries again in " in shown.numbers.text())
+    assert shown.trouble.accessibleName() == "The hub has a problem of its own right now."
+
+
 def test_a_download_that_fails_says_what_happened_what_was_kept_and_what_to_do(
     opened: Callable[[], ModelsWindow], served: Hub, qtbot: QtBot, tmp_path: Path
 ) -> None:
