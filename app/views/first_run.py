@@ -82,7 +82,7 @@ class SuggestedModel(QWidget):
 
 
 class FirstModels(QWidget):
-    """Seen while no other model than Guide was ever used and none is here, until one looks around."""
+    """Seen while no other model than Guide was ever used and none is here, until one looks around or asks something."""
 
     more_wanted = Signal()
     appeared = Signal(bool)  # it is seen now, or no longer
@@ -124,6 +124,7 @@ class FirstModels(QWidget):
         library.facts_changed.connect(self.refresh)
         library.here_changed.connect(self.refresh)
         session.model.changed.connect(self.refresh)
+        session.chats_changed.connect(self.refresh)
         theme.signals().changed.connect(self._dress)
         self._dress()
         self.hide()
@@ -144,7 +145,8 @@ class FirstModels(QWidget):
             self._fill(facts)
         others = [*settings.recent_models, *(model for model in self._library.here or () if model.origin != "box")]
         in_use = self._session.model.path != GUIDE or self._looked_around
-        seen = bool(self.rows) and not in_use and (not others or self._coming)
+        known = bool(others) or any(not chat.is_empty for chat in self._session.chats)  # this is no first run
+        seen = bool(self.rows) and not in_use and (not known or self._coming)
         if seen == self.isHidden():
             self.setVisible(seen)
             self.appeared.emit(seen)

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 from PySide6.QtCore import QEvent, QObject, QPointF, QSize, Qt
@@ -21,6 +22,7 @@ from pytestqt.qtbot import QtBot
 from app import main, theme
 from app.bridge import Bridge
 from app.chats.files import TextFile
+from app.chats.store import Store
 from app.main import build
 from app.settings import Preset, Settings
 from app.views.call import CallView
@@ -237,6 +239,28 @@ def test_nothing_of_the_first_page_reaches_beyond_its_edge(
             assert shown.mapTo(page, shown.rect().bottomRight()).x() < page.width()
             assert isinstance(shown, Elided) or shown.width() >= shown.minimumSizeHint().width()
     house.window.close()
+
+
+def test_whoever_has_asked_something_is_at_no_first_run(
+    qtbot: QtBot, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(main, "make_librarian", lambda: ScriptedLibrarian(about=facts()))
+    store = Store(tmp_path / "chats.db")
+    for asked in (False, True):
+        house = House(qtbot, Settings(), store)
+        house.load()
+        first = house.window.findChild(FirstModels)
+        assert first is not None
+        qtbot.waitUntil(lambda first=first: bool(first.rows))
+        assert first.isVisibleTo(house.window) != asked
+        assert house.window.chat.empty.buttons[0].isVisibleTo(house.window) == asked
+        house.exchange("one", "x")
+        house.session.new_chat()
+        assert not first.isVisibleTo(house.window)
+        assert house.window.chat.empty.buttons[0].isVisibleTo(house.window)
+        house.window.close()
+        store = Store(tmp_path / "chats.db")
+    store.close()
 
 
 def test_that_a_reply_is_still_being_written_is_said_no_longer_than_it_is(house: House) -> None:
