@@ -53,6 +53,8 @@ class ModelInUse(QObject):
         self.loading: LoadProgress | None = None
         self.need: int | None = None
         """Bytes that it takes with a short chat, as was said while it was loaded."""
+        self._held: tuple[ModelInfo, str, int | None] | None = None
+        """The model that was loaded last, with its path and need: the engine keeps it where another is refused."""
         self.wish = MtpWish()
         self.chat_memory: ChatMemory | None = None
         """What the caches of all chats hold."""
@@ -104,6 +106,7 @@ class ModelInUse(QObject):
         self.need = self.loading.need if self.loading is not None else None
         self.loading = None
         self.info = info
+        self._held = info, self.path, self.need
         self.wish = self.settings.wish(self.path, info.capability)
         self.settings.used_model(self.path)
         self._save()
@@ -115,6 +118,9 @@ class ModelInUse(QObject):
     def _on_load_failed(self, event: LoadFailed) -> None:
         self.loading = None
         self.info = None
+        held = self._bridge.worker.model if self._bridge.worker is not None else None
+        if self._held is not None and held is not None and held.path == self._held[0].path:
+            self.info, self.path, self.need = self._held  # refused before it was given up
         self.changed.emit()
         self.load_failed.emit(event.error)
 

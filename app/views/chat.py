@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from PySide6.QtCore import Qt, QUrl, Signal
 from PySide6.QtGui import (
@@ -108,6 +109,7 @@ class ChatView(QWidget):
         session.current_changed.connect(self._on_current_changed)
         session.load_failed.connect(self._on_load_failed)
         session.model.changed.connect(self._show_failure)
+        session.model.loaded.connect(self._forget_failures)
         self._tell_trouble()
         self.shown.show()
         self.setAcceptDrops(True)
@@ -152,20 +154,27 @@ class ChatView(QWidget):
         self._show_failure()
 
     def _show_failure(self) -> None:
-        """A card over the status line, in the chat where the model was chosen, until one is loaded."""
+        """A card over the status line, in the chat where the model was chosen, until one is loaded or it was read: that
+        is where the one before is still in use."""
         if self._failure is not None:
             self._column.removeWidget(self._failure)
             self._failure.deleteLater()
             self._failure = None
-        if self._session.model.info is not None:
-            self._failures.clear()
-        error = self._failures.get(self._session.current)
+        error, model = self._failures.get(self._session.current), self._session.model
         if error is None:
             return
-        has_guide_left = self._session.model.path != GUIDE
-        self._failure = FailureCard(error, tr("Use Guide") if has_guide_left else tr("Try again"))
-        self._failure.action_requested.connect(self._recover)
+        action, do = (tr("Try again") if model.path == GUIDE else tr("Use Guide")), self._recover
+        if model.info is not None:
+            kept = tr("{title} is still in use.", title=model.title)
+            error = replace(error, kept=f"{error.kept} {kept}".strip())
+            action, do = tr("OK"), self._forget_failures
+        self._failure = FailureCard(error, action)
+        self._failure.action_requested.connect(do)
         self._column.insertWidget(0, self._failure)
+
+    def _forget_failures(self) -> None:
+        self._failures.clear()
+        self._show_failure()
 
     def _tell_trouble(self) -> None:
         """Cards over the status line that say what became of the chats and the settings of the last run, until they

@@ -16,12 +16,14 @@ from engine.types import (
     Decision,
     DepthEvidence,
     Device,
+    ErrorReport,
     Event,
     Evidence,
     Finished,
     FinishReason,
     HeadInfo,
     Loaded,
+    LoadFailed,
     Mode,
     ModelInfo,
     MtpWish,
@@ -116,6 +118,7 @@ class ScriptedWorker:
         self._drafted_last = True
         self._subject = -1
         self._model: ModelInfo | None = None
+        self._before: ModelInfo | None = None
         self.was_started = False
         self.was_shut_down = False
 
@@ -132,6 +135,7 @@ class ScriptedWorker:
         self.was_started = True
 
     def load(self, path: str, head: str | None = None) -> None:
+        self._model, self._before = None, self._model
         self.loads.append(path)
         self.heads.append(head)
 
@@ -183,6 +187,11 @@ class ScriptedWorker:
         """Ready, and the model that was asked for is loaded."""
         self._model = info or model_info()
         self.say(Ready(), Loaded(self._model))
+
+    def refuse(self, error: ErrorReport) -> None:
+        """The model that was asked for cannot work, which was seen before the one in use was given up."""
+        self._model = self._before
+        self.say(LoadFailed(self.loads[-1], error))
 
     def count_words(self) -> None:
         """What was asked to be counted has a token a word."""

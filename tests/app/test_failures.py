@@ -40,6 +40,35 @@ def test_w05_a_failed_load_is_a_card_in_the_chat_with_a_way_out(house: House) ->
     assert house.status == ""
 
 
+def test_where_a_model_is_refused_the_one_before_is_still_in_use(house: House) -> None:
+    house.session.use_model("/no-model")
+    house.worker.refuse(ERROR)
+    house.tick()
+    assert house.window.header.picker.text().startswith("Guide")
+    assert house.status == ""
+    assert [card.accessibleName() for card in house.cards] == [
+        f"{ERROR.what} {ERROR.kept} Guide is still in use. {ERROR.next_step}"
+    ]
+    house.exchange("Are you there?", "Yes.")
+    assert house.worker.loads == ["guide", "/no-model"]
+    assert [reply.source() for reply in house.replies] == ["Yes."]
+    QApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete.value)
+    assert house.cards == []
+
+
+def test_a_refusal_that_was_read_is_waved_away(house: House) -> None:
+    house.session.use_model("/no-model")
+    house.worker.refuse(ERROR)
+    house.tick()
+    button = house.cards[0].button
+    assert button is not None
+    assert button.text() == "OK"
+    house.qtbot.mouseClick(button, Qt.MouseButton.LeftButton)
+    QApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete.value)
+    assert house.cards == []
+    assert house.worker.loads == ["guide", "/no-model"]
+
+
 def test_a_question_that_does_not_fit_is_offered_to_be_shortened(house: House) -> None:
     house.send("a book")
     house.worker.say(Failed(house.worker.last_id, ErrorReport("prompt_too_long", "It has 9,000 tokens."), None))
