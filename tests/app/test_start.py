@@ -19,8 +19,8 @@ BEFORE_THE_FIRST_PAINT = {
     *("markdown_it", "mdurl", "pygments", "platformdirs"),
 }
 """All that is not Python's own and may be imported by then."""
-OF_THE_ENGINE = {"types", "errors", "whole_file", "parts", "tool_calls"}
-"""What the window needs of it: plain types, and how a reply is read."""
+OF_THE_ENGINE = {"types", "errors", "whole_file", "parts", "tool_calls", "sizes"}
+"""What the window needs of it: plain types, how a reply is read, and how sizes are said."""
 MODULES = 350
 """How many modules may be there by then that are not our own; 319 when this was written."""
 
