@@ -14,6 +14,13 @@ from app import preflight
 
 def main() -> int:
     """Run what the arguments ask for and return the exit code."""
+    try:
+        return _run()
+    except KeyboardInterrupt:  # before a command, or the window, has its own end for it
+        return 130
+
+
+def _run() -> int:
     # Older systems tell an app that they open its number in the queue of processes; nobody here wants to know it.
     arguments = [argument for argument in sys.argv[1:] if not argument.startswith("-psn_")]
     if preflight.refuse():

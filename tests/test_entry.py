@@ -6,6 +6,7 @@ import types
 
 import pytest
 
+from app import preflight
 from app.__main__ import main
 
 
@@ -45,3 +46,14 @@ def test_a_command_needs_no_display(monkeypatch: pytest.MonkeyPatch, capsys: pyt
         main()
     assert leaves.value.code == 0
     assert capsys.readouterr().out.startswith("foreword ")
+
+
+def test_ctrl_c_while_it_is_still_importing_ends_it_without_a_trace(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted() -> bool:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(preflight, "refuse", interrupted)
+    assert main() == 130
+    assert capsys.readouterr() == ("", "")
