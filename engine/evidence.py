@@ -183,7 +183,7 @@ def _file(target: str, head: str, device: str) -> Path:
 def _read(file: Path) -> Evidence | None:
     try:
         return from_json(json.loads(file.read_text(encoding="utf-8")))
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, ValueError, RecursionError) as error:
         log.warning("The measurement in %s cannot be read and is left out: %s", file, error)
@@ -194,4 +194,4 @@ def _write(file: Path, content: Mapping[str, Any]) -> None:
     try:
         write_whole(file, content)
     except OSError as error:
-        log.warning("The measurement could not be kept in %s: %s", file, error)
+        log.warning("The measurement could not be kept in %s: %s.", file, error.strerror)
