@@ -50,6 +50,7 @@ class Block:
     body: int
     end: int
     fence: bool
+    table: bool
 
 
 def normalised(text: str) -> str:
@@ -67,7 +68,15 @@ def blocks(text: str, references: References) -> list[Block]:
         if not lines:
             lines = [0, *(match.end() for match in LINE_END.finditer(text)), len(text)]
         first, end = token.map
-        found.append(Block(found[-1].end if found else 0, lines[first], lines[end], token.type == "fence"))
+        found.append(
+            Block(
+                found[-1].end if found else 0,
+                lines[first],
+                lines[end],
+                token.type == "fence",
+                token.type == "table_open",
+            )
+        )
     return found
 
 

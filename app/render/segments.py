@@ -8,7 +8,7 @@ Whatever way the text is cut into pieces, the segments are the same, and their s
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from app.render.grammar import LINE_END, Block, References, blocks
 from app.render.mend import mended
@@ -71,6 +71,8 @@ class GrowingText:
         self._pieces: list[str] = []
         self._tail = ""
         self._fence: _OpenFence | None = None
+        self._rows = (0, 0)
+        """Where those rows of a table begin and end in the tail that need not be read again."""
         self._settled_segments = 0
         self._settled_blocks = 0  # of the last settled segment
 
@@ -114,7 +116,7 @@ class GrowingText:
         self._forget_unsettled()
         complete = len(self._tail) if final else _complete(self._tail)
         held = not final and _UNDECIDED.match(self._tail, complete)
-        found = blocks(self._tail[:complete] if held else self._tail, self.references)
+        found = self._blocks(self._tail[:complete] if held else self._tail)
         settled = len(found) if final else max((i for i, b in enumerate(found) if b.body < complete), default=0)
         for block in found[:settled]:
             self._add(block)
@@ -134,7 +136,27 @@ class GrowingText:
         for block in found[settled:]:
             self._add(block, written=block is not found[-1])
         self._keep_tail_from(open_block.start)
+        if open_block.table:
+            self._know_rows(open_block.body - open_block.start, min(complete, open_block.end) - open_block.start)
         return False
+
+    def _blocks(self, text: str) -> list[Block]:
+        """The blocks of the tail, read without the rows that are known: whether a line is a row, it alone says."""
+        begin, end = self._rows
+        found = blocks(text[:begin] + text[end:], self.references)
+        if begin == end:
+            return found
+
+        def placed(at: int) -> int:
+            return at + end - begin if at >= begin else at
+
+        return [replace(b, start=placed(b.start), body=placed(b.body), end=placed(b.end)) for b in found]
+
+    def _know_rows(self, body: int, end: int) -> None:
+        """Know the rows of the table between `body` and `end`, but for the last complete one."""
+        ends = [match.end() for match in LINE_END.finditer(self._tail, body, end)]
+        if len(ends) > 3:
+            self._rows = (ends[1], ends[-2])
 
     def _read_fence(self, final: bool) -> bool:
         """Read the lines of an open fence; True when it has closed and text follows."""
@@ -179,6 +201,7 @@ class GrowingText:
 
     def _keep_tail_from(self, at: int) -> None:
         self._tail = self._tail[at:]
+        self._rows = (0, 0)
 
     def _end_with_tail(self) -> None:
         """Blank lines and definitions at the very end belong to the last segment."""

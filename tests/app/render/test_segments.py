@@ -6,6 +6,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from app.render import segments
+from app.render.grammar import blocks
 from app.render.segments import Code, GrowingText, Prose, Segment
 
 
@@ -74,6 +76,45 @@ def test_any_split_gives_the_segments_of_the_whole(text: str, cuts: list[int]) -
     growing.finish()
     assert growing.segments == expected.segments
     assert "".join(segment.source for segment in growing.segments) == text == growing.source
+
+
+ROWS = (
+    "| 1 | 2 |\n",
+    "| 1 | 2 |\n",
+    "| 3 |\r\n",
+    "words\n",
+    "|\n",
+    "\n",
+    "- item\n",
+    "    |\n",
+    "> x\n",
+    "$$\n",
+    "| 1",
+    "[l]: /t\n",
+)
+
+
+@given(
+    before=st.sampled_from(["", "\n", "Words.\n\n", "[l]: /t\n\n"]),
+    rows=st.lists(st.sampled_from(ROWS), max_size=14).map("".join),
+    cuts=st.lists(st.integers(0, 400)),
+)
+@settings(max_examples=300)
+@example(before="", rows="| 1 | 2 |\n" * 9, cuts=list(range(120)))
+@example(before="", rows="| 1 | 2 |\n" * 5 + "\n\n| 1 | 2 |\n", cuts=list(range(120)))
+def test_any_split_of_a_table_gives_the_table_of_the_whole(before: str, rows: str, cuts: list[int]) -> None:
+    test_any_split_gives_the_segments_of_the_whole.hypothesis.inner_test(f"{before}| a | b |\n|---|---|\n{rows}", cuts)
+
+
+def test_rows_of_a_table_are_not_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[int] = []
+    monkeypatch.setattr(segments, "blocks", lambda text, references: read.append(len(text)) or blocks(text, references))
+    growing = GrowingText()
+    growing.feed("| a | b |\n|---|---|\n")
+    for _ in range(200):
+        growing.feed("| 1 | 2 |\n")
+    assert max(read) < 100
+    assert whole(growing.source).segments == growing.segments
 
 
 @given(text=TEXTS, cuts=st.lists(st.integers(0, 400), min_size=1))
