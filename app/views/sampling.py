@@ -94,7 +94,7 @@ class SamplingPanel(QWidget):
         self.fields["seed"].show_default(tr("new each time"))
         self.fields["max_tokens"].show_default(tr("no limit"))
         column.addSpacing(4)
-        self.reset = Button("", "link", "smallmedium")
+        self.reset = Button(tr("Reset these values"), "link", "smallmedium")
         self.reset.clicked.connect(self._reset)
         column.addWidget(self.reset, 0, Qt.AlignmentFlag.AlignLeft)
         column.addWidget(
@@ -181,8 +181,6 @@ class SamplingPanel(QWidget):
         self.fields["max_tokens"].keep_showing(chat.max_tokens)
         of_chat = self.level.value == "chat"
         self._reply.setVisible(of_chat)
-        resets = {"chat": tr("Reset this chat"), "model": tr("Reset this model"), "all": tr("Reset all chats")}
-        self.reset.setText(resets[str(self.level.value)])
         set_here = [*vars(chosen).values(), *([chat.seed, chat.max_tokens] if of_chat else [])]
         self.reset.setEnabled(any(value is not None for value in set_here))
 

@@ -164,7 +164,10 @@ def figure_of(log: SpeedLog, comparison: Comparison, coming: Decision | None = N
         tooltip = f"{meaning('speed-up')}\n{timings_of(comparison)}"
         return FigureWords(tr("Net speed-up"), f"{comparison.speed_up:.2f}", "×", definition, tooltip)
     heading = tr("Speed with MTP") if decision.mode == "mtp" else tr("Speed with drafts")
-    if comparison.unsteady:
+    if log.snapshot is not None and log.snapshot.batch > 1:
+        definition = tr("One of {batch} at once, which share the speed", batch=log.snapshot.batch)
+        tooltip = meaning("speed")
+    elif comparison.unsteady:
         definition = tr("Speed-up: measuring, rounds vary too much")
         tooltip = f"{meaning('unsteady')}\n{timings_of(comparison)}"
     elif decision.mode == "lookup" and comparison.plain_rounds >= PLAIN_NEEDED:

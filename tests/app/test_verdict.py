@@ -74,6 +74,13 @@ def test_mtp_is_not_called_off_where_it_is_on_from_the_next_message() -> None:
     assert figure_of(log, NOTHING_COMPARED, decision()).definition == "The last reply was written without MTP"
 
 
+def test_the_speed_of_a_reply_that_shared_its_rounds_is_called_that() -> None:
+    log = SpeedLog(decision=decision(), snapshot=Snapshot(tokens=50, tokens_per_second=7.0, batch=3))
+    found = figure_of(log, NOTHING_COMPARED)
+    assert (found.heading, found.number) == ("Speed with MTP", "7.0")
+    assert found.definition == "One of 3 at once, which share the speed"
+
+
 def test_where_auto_writes_plainly_no_speed_up_is_claimed() -> None:
     log = SpeedLog(decision=decision(), snapshot=Snapshot(tokens=50, tokens_per_second=40.0))
     assert decision().adaptive
