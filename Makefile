@@ -17,7 +17,7 @@ STAMP = .venv/.stamp
 # Tests that start engine threads have processes of their own, so that what one leaves in MLX ends with them: on a CPU,
 # MLX 0.32 counts work behind a kernel that failed as unfinished, and waits for ever once there are ten pieces of it.
 # The long ones come first.
-WITH_WORKER = tests/engine/server tests/engine/test_worker.py tests/engine/test_drafters.py tests/test_cli.py \
+WITH_WORKER = tests/engine/server tests/engine/worker tests/engine/test_drafters.py tests/test_cli.py \
 	tests/engine/test_counting.py tests/engine/test_downloads_cli.py tests/engine/test_fitting.py \
 	tests/engine/test_inspection.py tests/engine/test_judge.py tests/engine/test_trials.py tests/app
 

@@ -27,8 +27,8 @@ from engine.types import (
 )
 from engine.worker import Worker
 from tests.checkpoints import build
-from tests.engine.test_worker import PATIENCE, until
 from tests.engine.vocabularies import CHATML, id_of, transformers_tokenizer
+from tests.engine.worker.steps import PATIENCE, until
 
 
 @pytest.fixture(scope="module")
