@@ -10,9 +10,10 @@ from html import escape
 from math import ceil
 
 from PySide6.QtCore import QEvent, QMargins, QObject, QPoint, QRect, QSize, Qt, Signal
-from PySide6.QtGui import QFontMetricsF, QHelpEvent, QPainter, QPaintEvent, QPen, QResizeEvent
+from PySide6.QtGui import QFontMetricsF, QHelpEvent, QPainter, QPaintEvent, QPen, QRegion, QResizeEvent
 from PySide6.QtWidgets import (
     QAbstractButton,
+    QAbstractScrollArea,
     QApplication,
     QBoxLayout,
     QButtonGroup,
@@ -400,6 +401,16 @@ class FocusRing(QWidget):
         if self._target is not None:
             corner = self._target.mapTo(self.window(), self._target.rect().topLeft())
             self.setGeometry(QRect(corner, self._target.size()).adjusted(-3, -3, 3, 3))
+            self.setMask(QRegion(self._seen().translated(-self.pos())))
+
+    def _seen(self) -> QRect:
+        """As much of its place as is not scrolled out of sight; one pixel beyond its edge where it is, for no mask is
+        all of it."""
+        seen = self.geometry()
+        for each in self._watched:
+            if isinstance(pane := each.parentWidget(), QAbstractScrollArea) and each is pane.viewport():
+                seen &= QRect(each.mapTo(self.window(), QPoint()), each.size()).adjusted(-3, -3, 3, 3)
+        return seen if seen.isValid() else QRect(self.geometry().bottomRight() + QPoint(1, 1), QSize(1, 1))
 
     def _on_focus_changed(self, _: QWidget | None, now: QWidget | None) -> None:
         if now is not self._target:

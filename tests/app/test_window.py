@@ -6,7 +6,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import QEvent, QObject, QPointF, QSize, Qt
+from PySide6.QtCore import QEvent, QObject, QPoint, QPointF, QRect, QSize, Qt
 from PySide6.QtGui import QAccessible, QEnterEvent, QGuiApplication
 from PySide6.QtWidgets import (
     QAbstractButton,
@@ -828,6 +828,28 @@ def test_the_focus_ring_goes_along_where_something_above_it_goes_away(house: Hou
     last.objected.emit("")
     house.qtbot.waitUntil(lambda: ring.y() < before)
     assert ring.geometry().center() == target.mapTo(house.window, target.rect().center())
+
+
+def test_the_focus_ring_of_what_is_scrolled_away_is_not_drawn_over_other_panes(house: House) -> None:
+    house.window.resize(1280, 500)
+    inspector, ring = house.window.inspector, house.window._ring
+    inspector.show_tab(1)
+    house.window.activateWindow()
+    house.qtbot.waitUntil(house.window.isActiveWindow)
+    first = inspector.sampling.fields["temperature"]
+    inspector.sampling.level.button("all").setFocus()
+    house.qtbot.keyClick(house.window.focusWidget(), Qt.Key.Key_Tab)
+    assert house.window.focusWidget() is first
+    pane = inspector.sampling.findChild(QScrollArea)
+    assert pane is not None
+    place = QRect(pane.viewport().mapTo(house.window, QPoint()), pane.viewport().size())
+    assert ring.mask().boundingRect() == ring.rect()
+    pane.verticalScrollBar().setValue(first.mapTo(pane.widget(), QPoint(0, 10)).y())  # half of it is above the edge
+    drawn = ring.mask().boundingRect().translated(ring.pos())
+    assert 0 < drawn.height() < ring.height()
+    assert place.adjusted(-3, -3, 3, 3).contains(drawn)
+    pane.verticalScrollBar().setValue(pane.verticalScrollBar().maximum())
+    assert not ring.mask().boundingRect().intersects(ring.rect())
 
 
 # ---------------------------------------------------------------- the end
