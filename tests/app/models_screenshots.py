@@ -50,160 +50,187 @@ COMING = Download("a@main", "mlx-community/Qwen3.6-27B-4bit", "main", "fetching"
 
 def take_models(appearance: theme.Appearance, folder: Path) -> None:
     """Every state of its three pages, narrow and in dialogs."""
-    finder.has_trash = lambda: True
-    judged = {
-        ("guide" if model.origin == "box" else model.folder): judgement(model.name, model.size / GB, verdict)
-        for model, verdict in zip(MODELS, VERDICTS, strict=True)
-    }
-    librarian = ScriptedLibrarian(MODELS, dict(judged))
-    for each in facts().suggestions:
-        librarian.judged[each.entry.repo] = judgement(each.entry.name, each.entry.size / GB, READY, 27)
-    main.make_librarian = lambda: librarian
-    worker = ScriptedWorker()
-    bridge = Bridge(lambda: worker)
-    window = main.build(Settings(appearance=appearance, recent_models=[NINE.folder], load_at_start=False), bridge)
-    window.show()
-    worker.get_ready()
-    bridge.tick()
-    window.session.use_model(NINE.folder)
-    worker.say(Loaded(model_info("Qwen3.5-9B-4bit", NINE.folder)))
-    bridge.tick()
-    window.show_models()
-    shown = window.findChild(ModelsWindow)
-    assert shown is not None
-    library = window.library
+    pictures = _Pictures(appearance, folder)
+    pictures.of_here()
+    pictures.of_find()
+    pictures.of_downloads()
+    pictures.of_a_narrow_window()
+    pictures.window.close_unasked()
 
-    def settle(ms: int = 150) -> None:
+
+class _Pictures:
+    """One window over one librarian, whose answers make what is seen."""
+
+    def __init__(self, appearance: theme.Appearance, folder: Path) -> None:
+        finder.has_trash = lambda: True
+        self.appearance, self.folder = appearance, folder
+        judged = {
+            ("guide" if model.origin == "box" else model.folder): judgement(model.name, model.size / GB, verdict)
+            for model, verdict in zip(MODELS, VERDICTS, strict=True)
+        }
+        self.librarian = librarian = ScriptedLibrarian(MODELS, dict(judged))
+        for each in facts().suggestions:
+            librarian.judged[each.entry.repo] = judgement(each.entry.name, each.entry.size / GB, READY, 27)
+        main.make_librarian = lambda: librarian
+        worker = ScriptedWorker()
+        bridge = Bridge(lambda: worker)
+        self.window = window = main.build(
+            Settings(appearance=appearance, recent_models=[NINE.folder], load_at_start=False), bridge
+        )
+        window.show()
+        worker.get_ready()
+        bridge.tick()
+        window.session.use_model(NINE.folder)
+        worker.say(Loaded(model_info("Qwen3.5-9B-4bit", NINE.folder)))
+        bridge.tick()
+        window.show_models()
+        shown = window.findChild(ModelsWindow)
+        assert shown is not None
+        self.shown, self.library = shown, window.library
+
+    def settle(self) -> None:
+        """Let the window draw."""
         loop = QEventLoop()
-        QTimer.singleShot(ms, loop.quit)
+        QTimer.singleShot(150, loop.quit)
         loop.exec()
 
-    def take(name: str) -> None:
-        settle()
-        picture = shown.grab()
+    def take(self, name: str) -> None:
+        """A picture of the window as it is now, with a question that stands over it."""
+        self.settle()
+        picture = self.shown.grab()
         asked = next(
             (each for each in QApplication.topLevelWidgets() if isinstance(each, QMessageBox) and each.isVisible()),
             None,
         )
         if asked is not None:  # a sheet over the window, in the place where a Mac has it
             painter = QPainter(picture)
-            painter.drawPixmap(QPoint((shown.width() - asked.width()) // 2, 120), asked.grab())
+            painter.drawPixmap(QPoint((self.shown.width() - asked.width()) // 2, 120), asked.grab())
             painter.end()
-        picture.save(str(folder / f"models-{name}-{appearance}.png"))
+        picture.save(str(self.folder / f"models-{name}-{self.appearance}.png"))
 
-    def download(**changes: object) -> None:
-        librarian.under_way = (replace(COMING, **changes),)  # type: ignore[arg-type]
-        library.go_on()
-        settle()
+    def download(self, **changes: object) -> None:
+        """Let one download be in this state."""
+        self.librarian.under_way = (replace(COMING, **changes),)  # type: ignore[arg-type]
+        self.library.go_on()
+        self.settle()
 
-    def fails(error: failures.HubError) -> None:
-        download(state="failed", error=error.keeping("What was downloaded so far is kept.").report, page=error.page)
+    def fails(self, error: failures.HubError) -> None:
+        """Let it have failed."""
+        self.download(
+            state="failed", error=error.keeping("What was downloaded so far is kept.").report, page=error.page
+        )
 
-    # On this Mac
-    take("here")
-    download(rate=41e6, seconds_left=125.0)
-    take("here-downloading")
-    shown.here.rows[NINE.folder].toggle()
-    take("details")
-    shown.here.rows[NINE.folder].toggle()
-    download(state="done")
-    librarian.models = (*MODELS[:2], *LEFT, MODELS[-1])
-    library.refresh()
-    settle()
-    library.keeping.verified[MODELS[1].folder] = Verified((), ("model-00002-of-00005.safetensors",), (), ())
-    library.keeping.look_for_newer(librarian.models)
-    shown.here.refresh()
-    take("here-partial-damaged")
-    library.keeping.verify(MODELS[0])
-    settle()
-    take("here-checking")
-    shown.here.tell(failures.offline().report)
-    librarian.models = MODELS
-    library.refresh()
-    settle()
-    shown.here.told.hide()
-    shown.here.rows[MODELS[1].folder].ask_removal()
-    take("delete")
-    for each in QApplication.topLevelWidgets():
-        if isinstance(each, QMessageBox):
-            each.close()
-    librarian.models = MODELS[-1:]
-    library.keeping.checks.clear()
-    library.refresh()
-    take("here-empty")
-    # Find
-    shown.show_page("find")
-    take("find-suggested")
-    shown.find.rows[facts().suggestions[0].entry.repo].toggle()
-    take("find-details")
-    shown.find.rows[facts().suggestions[0].entry.repo].toggle()
-    repos = ("Qwen3.6-27B-4bit", "Qwen3.6-35B-A3B-8bit", "Qwen3.6-4B-bf16", "Qwen3.6-122B-A10B-4bit")
-    librarian.found = SearchPage(
-        (
-            *(
-                HubModel(f"mlx-community/{name}", 51_201 // (i + 1), "2026-11-01", False)
-                for i, name in enumerate(repos)
+    def of_here(self) -> None:
+        self.take("here")
+        self.download(rate=41e6, seconds_left=125.0)
+        self.take("here-downloading")
+        self.shown.here.rows[NINE.folder].toggle()
+        self.take("details")
+        self.shown.here.rows[NINE.folder].toggle()
+        self.download(state="done")
+        self.librarian.models = (*MODELS[:2], *LEFT, MODELS[-1])
+        self.library.refresh()
+        self.settle()
+        self.library.keeping.verified[MODELS[1].folder] = Verified((), ("model-00002-of-00005.safetensors",), (), ())
+        self.library.keeping.look_for_newer(self.librarian.models)
+        self.shown.here.refresh()
+        self.take("here-partial-damaged")
+        self.library.keeping.verify(MODELS[0])
+        self.settle()
+        self.take("here-checking")
+        self.shown.here.tell(failures.offline().report)
+        self.librarian.models = MODELS
+        self.library.refresh()
+        self.settle()
+        self.shown.here.told.hide()
+        self.shown.here.rows[MODELS[1].folder].ask_removal()
+        self.take("delete")
+        _answer_nothing()
+        self.librarian.models = MODELS[-1:]
+        self.library.keeping.checks.clear()
+        self.library.refresh()
+        self.take("here-empty")
+
+    def of_find(self) -> None:
+        self.shown.show_page("find")
+        self.take("find-suggested")
+        self.shown.find.rows[facts().suggestions[0].entry.repo].toggle()
+        self.take("find-details")
+        self.shown.find.rows[facts().suggestions[0].entry.repo].toggle()
+        repos = ("Qwen3.6-27B-4bit", "Qwen3.6-35B-A3B-8bit", "Qwen3.6-4B-bf16", "Qwen3.6-122B-A10B-4bit")
+        self.librarian.found = SearchPage(
+            (
+                *(
+                    HubModel(f"mlx-community/{name}", 51_201 // (i + 1), "2026-11-01", False)
+                    for i, name in enumerate(repos)
+                ),
+                HubModel("somebody/Qwen3.6-private", 12, "2026-10-14", True),
             ),
-            HubModel("somebody/Qwen3.6-private", 12, "2026-10-14", True),
-        ),
-        next="2",
-    )
-    sizes, verdicts = (16.1, 37.0, 8.4, 68.0), (READY, SIDECAR, NO_HEAD, NO_HEAD)
-    for name, size, verdict in zip(repos, sizes, verdicts, strict=True):
-        librarian.judged[f"mlx-community/{name}"] = judgement(name, size, verdict)
-    repo = "somebody/Qwen3.6-private"
-    librarian.judged[repo] = gated(repo).report
-    shown.find.field.setText("Qwen3.6")
-    shown.find.look()
-    take("find-found")
-    librarian.found = failures.unreachable(OSError("no route"), facts().hub).report
-    shown.find.field.setText("Qwen3.7")
-    shown.find.look()
-    take("find-offline")
-    librarian.found = SearchPage(())
-    shown.find.look()
-    take("find-nothing")
-    librarian.models = MODELS
-    library.refresh()
-    # Downloads
-    shown.show_page("downloads")
-    librarian.under_way = ()
-    library.go_on()
-    take("downloads-empty")
-    two = replace(COMING, id="b@main", repo="mlx-community/Qwen3.6-27B-MTP-4bit", total=258 * 10**6, have=0)
-    librarian.under_way = (
-        replace(COMING, rate=41e6, seconds_left=125.0),
-        replace(two, state="queued"),
-        replace(two, id="c@main", repo="mlx-community/Qwen3.5-4B-4bit", state="done", have=two.total),
-    )
-    library.go_on()
-    take("downloads")
-    download(state="paused")
-    take("downloads-paused")
-    download(state="stalled")
-    take("downloads-stalled")
-    waiting = failures.unreachable(OSError("no route"), facts().hub)
-    download(state="waiting", error=waiting.report, retry_in=12.0)
-    take("downloads-waiting")
-    fails(failures.disk_full(facts().folder, needed=6 * GB, free=2 * GB))
-    take("downloads-failed")
-    fails(gated("mlx-community/Qwen3.6-27B-4bit"))
-    take("downloads-gated")
-    librarian.hub_token = HubToken("huggingface.co", "none", False)
-    library.token.look()
-    take("downloads-no-keychain")
-    librarian.hub_token = HubToken("huggingface.co", "keychain", True)
-    library.token.look()
-    shown.downloads.rows["a@main"].drop.click()
-    take("downloads-cancel")
+            next="2",
+        )
+        sizes, verdicts = (16.1, 37.0, 8.4, 68.0), (READY, SIDECAR, NO_HEAD, NO_HEAD)
+        for name, size, verdict in zip(repos, sizes, verdicts, strict=True):
+            self.librarian.judged[f"mlx-community/{name}"] = judgement(name, size, verdict)
+        repo = "somebody/Qwen3.6-private"
+        self.librarian.judged[repo] = gated(repo).report
+        self.shown.find.field.setText("Qwen3.6")
+        self.shown.find.look()
+        self.take("find-found")
+        self.librarian.found = failures.unreachable(OSError("no route"), facts().hub).report
+        self.shown.find.field.setText("Qwen3.7")
+        self.shown.find.look()
+        self.take("find-offline")
+        self.librarian.found = SearchPage(())
+        self.shown.find.look()
+        self.take("find-nothing")
+        self.librarian.models = MODELS
+        self.library.refresh()
+
+    def of_downloads(self) -> None:
+        self.shown.show_page("downloads")
+        self.librarian.under_way = ()
+        self.library.go_on()
+        self.take("downloads-empty")
+        two = replace(COMING, id="b@main", repo="mlx-community/Qwen3.6-27B-MTP-4bit", total=258 * 10**6, have=0)
+        self.librarian.under_way = (
+            replace(COMING, rate=41e6, seconds_left=125.0),
+            replace(two, state="queued"),
+            replace(two, id="c@main", repo="mlx-community/Qwen3.5-4B-4bit", state="done", have=two.total),
+        )
+        self.library.go_on()
+        self.take("downloads")
+        self.download(state="paused")
+        self.take("downloads-paused")
+        self.download(state="stalled")
+        self.take("downloads-stalled")
+        waiting = failures.unreachable(OSError("no route"), facts().hub)
+        self.download(state="waiting", error=waiting.report, retry_in=12.0)
+        self.take("downloads-waiting")
+        self.fails(failures.disk_full(facts().folder, needed=6 * GB, free=2 * GB))
+        self.take("downloads-failed")
+        self.fails(gated("mlx-community/Qwen3.6-27B-4bit"))
+        self.take("downloads-gated")
+        self.librarian.hub_token = HubToken("huggingface.co", "none", False)
+        self.library.token.look()
+        self.take("downloads-no-keychain")
+        self.librarian.hub_token = HubToken("huggingface.co", "keychain", True)
+        self.library.token.look()
+        self.shown.downloads.rows["a@main"].drop.click()
+        self.take("downloads-cancel")
+        _answer_nothing()
+
+    def of_a_narrow_window(self) -> None:
+        self.shown.resize(self.shown.minimumSize())
+        self.shown.show_page("here")
+        self.download(rate=41e6, seconds_left=125.0)
+        self.take("narrow")
+
+
+def _answer_nothing() -> None:
+    """Close the question that stands over the window."""
     for each in QApplication.topLevelWidgets():
         if isinstance(each, QMessageBox):
             each.close()
-    shown.resize(shown.minimumSize())
-    shown.show_page("here")
-    download(rate=41e6, seconds_left=125.0)
-    take("narrow")
-    window.close_unasked()
 
 
 def gated(repo: str) -> failures.HubError:
