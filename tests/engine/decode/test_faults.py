@@ -3,11 +3,13 @@ them: each goes on by itself and says what it would have said, but for the one w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from types import SimpleNamespace
 
 import mlx.core as mx
 import pytest
 
+from engine.decode import schedule as schedules
 from engine.decode.cache import CacheSet
 from engine.decode.loop import Silence
 from engine.decode.round import Decoder, Launched
@@ -33,6 +35,15 @@ def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     else:
         families.build(folder, request.param)
     return load(folder, None, lambda stage, fraction: None)
+
+
+@pytest.fixture(autouse=True)
+def turns_are_taken_as_if_nothing_took_time() -> Iterator[None]:
+    """A prompt is read behind every round. On a machine that is busy elsewhere a reply could be over before another
+    one has been read, and no round would be shared by all."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(schedules, "time", SimpleNamespace(perf_counter=lambda: 0.0))
+        yield
 
 
 def company(model: LoadedModel, length: int = 20) -> list[Asked]:
