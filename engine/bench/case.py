@@ -17,6 +17,7 @@ from engine.bench.host import host_ms
 from engine.bench.prefill import Prefill, time_prefill
 from engine.bench.subject import load_subject
 from engine.decode.verify import first_difference
+from engine.errors import RequestError
 from engine.types import PositionCount, RoundStats
 
 PREFILL_CYCLES = 5
@@ -83,10 +84,15 @@ class CaseResult:
 
 
 def run(case: Case, progress: Progress) -> CaseResult:
-    """Bench one case. Raises EngineError where the model cannot be loaded."""
+    """Bench one case. Raises EngineError where the model cannot be loaded or does not hold so long a text."""
     progress("making or loading the model", 0.0)
     subject = load_subject(case.subject)
     model = subject.model
+    most = model.capability.context
+    if case.context + case.tokens > most:
+        asked = f"{case.context:,} of context with a reply of {case.tokens:,}"
+        what = f"{subject.name} holds {most:,} tokens, and {asked} are more."
+        raise RequestError("prompt_too_long", what, next_step="Give a shorter context.")
     progress("reading the context", 0.0)
     passage = Passage(subject, subject.prompt(case.context))
     depths = case.depths if model.head is not None else ()

@@ -106,6 +106,15 @@ def test_a_file_that_cannot_be_written_is_said_before_anything_is_run(
     assert capsys.readouterr().err == f"{nowhere} cannot be written: No such file or directory. Name another file.\n"
 
 
+def test_a_context_that_the_model_does_not_hold_is_refused_in_the_words_of_a_bench(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["bench", "guide", "--context", "4k", "--tokens", "8"]) == 1
+    assert capsys.readouterr().err == (
+        "Guide holds 2,048 tokens, and 4,096 of context with a reply of 8 are more. Give a shorter context.\n"
+    )
+
+
 def test_contexts_may_be_given_in_thousands() -> None:
     assert _parser().parse_args(["bench", "guide", "--context", "0.5k"]).context == 512
     assert _parser().parse_args(["bench", "guide", "--context", "16k"]).context == 16384
