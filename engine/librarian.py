@@ -3,7 +3,7 @@ asked.
 
 They are not the engine's one MLX thread, which may be writing a reply; nothing here imports MLX. What the hub is asked
 has threads apart from what this computer can answer: a name that a bad network looks up for half a minute, which
-nothing can break off, keeps nobody from the models that are here.
+nothing can break off, keeps nobody from the models that are here. So has the reading of whole models.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ T = TypeVar("T")
 CLOSING_S = 1.0
 """How long the app waits at its end for downloads to put away what they hold."""
 THREADS = 4
-"""That answer from this computer, and as many that ask the hub."""
+"""That answer from this computer, as many that ask the hub, and as many that compare models with their hashes."""
 ENDING_S = 30.0
 """How long a download that was called off may take to end before its model is deleted."""
 
@@ -96,7 +96,7 @@ class Librarian:
         self._state = state
         self._downloads: Downloads | None = None
         self._hub: Hub | None = None
-        self._disk, self._network = _Desk("library"), _Desk("hub")
+        self._disk, self._network, self._reading = _Desk("library"), _Desk("hub"), _Desk("check")
         self._lock = threading.Lock()
         self._making = threading.Lock()
         self._checks: dict[str, threading.Event] = {}
@@ -139,10 +139,7 @@ class Librarian:
                 raise EngineError("called_off", "The check was stopped.", kept="Nothing was changed.")
             moved(read)
 
-        def check() -> Verified:
-            return keeping.verify(model, count)
-
-        self._do(check, tell)
+        self._reading.take(lambda: self._answer(lambda: keeping.verify(model, count), tell))
 
     def call_off(self, folder: str) -> None:
         """Stop comparing the model in this folder; a check that has just ended is left alone, and so is the next."""
@@ -278,8 +275,8 @@ class Librarian:
             hub.close()
         if downloads is not None:
             downloads.close(CLOSING_S)
-        self._disk.close()
-        self._network.close()
+        for desk in (self._disk, self._network, self._reading):
+            desk.close()
 
     def _search(self, words: str, order: SearchOrder, after: str) -> SearchPage:
         if "/" not in words:

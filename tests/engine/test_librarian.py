@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import queue
 import socket
 import threading
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 
 from engine.librarian import THREADS, Librarian
-from engine.types import Download, Judgement, ModelsHere
+from engine.types import Download, Judgement, ModelsHere, StoredModel, Verified
 from tests.engine.folders import DENSE, TARGET, stored, write_folder
 
 PATIENCE_S = 10.0
@@ -79,4 +80,32 @@ def test_d28_a_download_whose_hub_is_looked_up_for_ever_can_be_paused_and_the_ap
     librarian.change("pause", "somebody/tiny@main", told.put)
     assert told.get(timeout=PATIENCE_S) is None
     assert states() == ["paused"]
+    librarian.close()
+
+
+def test_models_that_are_being_checked_keep_nobody_from_the_others(tmp_path: Path) -> None:
+    folder = str(write_folder(tmp_path / "Tiny-4bit", TARGET | stored(DENSE)))
+    librarian, told, reading, go_on = Librarian(), queue.SimpleQueue[Any](), queue.SimpleQueue[int](), threading.Event()
+    cached = tmp_path / "models--somebody--tiny" / "snapshots" / ("a" * 40)
+    cached.mkdir(parents=True)
+    blob = tmp_path / "models--somebody--tiny" / "blobs" / hashlib.sha256(b"{}").hexdigest()
+    blob.parent.mkdir()
+    blob.write_bytes(b"{}")
+    (cached / "config.json").symlink_to(blob)
+
+    def moved(count: int) -> None:
+        reading.put(count)
+        assert go_on.wait(PATIENCE_S)
+
+    model = StoredModel("somebody/tiny", str(cached), "cache", "installed", 2, "somebody/tiny", "a" * 40)
+    for _ in range(THREADS):
+        librarian.verify(model, moved, told.put)
+    assert [reading.get(timeout=PATIENCE_S) for _ in range(THREADS)] == [2] * THREADS
+    librarian.here([folder], told.put)
+    assert isinstance(told.get(timeout=PATIENCE_S), ModelsHere)
+    go_on.set()
+    for _ in range(THREADS):
+        found = told.get(timeout=PATIENCE_S)
+        assert isinstance(found, Verified)
+        assert found.checked == ("config.json",)
     librarian.close()
