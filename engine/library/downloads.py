@@ -25,7 +25,7 @@ from engine.library.connection import Connection
 from engine.library.failures import HubError
 from engine.library.pace import Clock, Pace
 from engine.library.remote import Listing, RemoteFile, listing
-from engine.library.transfer import RESERVE, Stop, Stopped, fetch, held
+from engine.library.transfer import RESERVE, Stop, Stopped, bring_to_disk, fetch, held
 from engine.types import Download, DownloadFile, DownloadState, ErrorReport
 
 AT_ONCE = 2
@@ -313,7 +313,10 @@ class Downloads:
                 self._fail(job, stop, report_of(error))
             with self._changed:
                 job.busy -= 1
-                self._settle(job, stop)
+                is_whole = self._settle(job, stop)
+            if is_whole:
+                brought = (job.files, job.folder / "blobs")
+                threading.Thread(target=bring_to_disk, args=brought, name="to the disk", daemon=True).start()
 
     def _next(self) -> tuple[_Job, RemoteFile | None] | None:
         """What a free thread does: list the files of the first that waits for it, or the first file that is left."""
@@ -324,10 +327,10 @@ class Downloads:
                 return job, job.left[0]
         return None
 
-    def _settle(self, job: _Job, stop: Stop) -> None:
-        """A thread has left the job: see whether that was the last of it."""
+    def _settle(self, job: _Job, stop: Stop) -> bool:
+        """A thread has left the job: see whether that was the last of it, and whether the model is there now."""
         if job.busy:
-            return
+            return False
         connection, job.connection = job.connection, None
         if job.state == "fetching" and not job.left and not stop.asked and not self._closing:
             assert job.listing is not None
@@ -343,6 +346,7 @@ class Downloads:
         if connection is not None:
             connection.close()
         self._changed.notify_all()
+        return job.state == "done"
 
     def _fail(self, job: _Job, stop: Stop, error: ErrorReport, page: str = "") -> None:
         with self._changed:

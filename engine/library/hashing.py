@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -14,9 +13,6 @@ from engine.library.remote import RemoteFile
 
 CHUNK = 1 << 20
 """Bytes hashed at a time."""
-
-SYNC = 32 << 20
-"""Bytes after which what came is brought to the disk itself, so that no file ends with a long wait for it."""
 
 
 class Digest(Protocol):
@@ -33,10 +29,10 @@ def digest_of(file: RemoteFile) -> Digest:
 
 
 class HashBehind:
-    """Hashes a part from its beginning on a thread of its own, behind whoever appends to it, and brings it to the disk.
+    """Hashes a part from its beginning on a thread of its own, behind whoever appends to it.
 
-    Neither waits for the other: the network not for the disk, and what an earlier try left is hashed while the rest
-    comes. It reads what was written, which the system still holds, so nothing queues up between the two.
+    Neither waits for the other: what an earlier try left is hashed while the rest comes. It reads what was written,
+    which the system still holds, so nothing queues up between the two.
     """
 
     def __init__(self, file: RemoteFile, part: Path, stopped: Callable[[], bool]) -> None:
@@ -79,7 +75,7 @@ class HashBehind:
     def _follow(self) -> None:
         room = memoryview(bytearray(CHUNK))
         try:
-            with self._part.open("r+b", buffering=0) as stream:
+            with self._part.open("rb", buffering=0) as stream:
                 while self._hashed < self._file.size:
                     with self._changed:
                         self._changed.wait_for(lambda: self._ended or self._worth_it())
@@ -89,10 +85,7 @@ class HashBehind:
                     if not count:  # somebody else cut it off
                         break
                     self._digest.update(room[:count])
-                    before, self._hashed = self._hashed, self._hashed + count
-                    if self._hashed // SYNC > before // SYNC:
-                        os.fsync(stream.fileno())
-                os.fsync(stream.fileno())
+                    self._hashed += count
             self._found = self._digest.hexdigest()
         except OSError as error:
             self._error = error

@@ -12,7 +12,7 @@ import os
 import re
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from io import FileIO
 from pathlib import Path
@@ -98,6 +98,14 @@ def held(file: RemoteFile, blobs: Path) -> int:
         if size == file.size:
             return size
     return 0
+
+
+def bring_to_disk(files: Iterable[RemoteFile], blobs: Path) -> None:
+    """Have the system write what it still holds of these files. A model need not wait for that, which may take as long
+    as its download: a kill loses nothing of it, and what a power cut spoils, verifying finds."""
+    for file in files:
+        with suppress(OSError), (blobs / file.etag).open("rb", buffering=0) as stream:
+            os.fsync(stream.fileno())
 
 
 def fetch(

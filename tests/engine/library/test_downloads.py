@@ -129,6 +129,22 @@ def test_a_model_comes_down_and_every_tool_finds_it(desk: Desk) -> None:
     assert not snapshot.parts(desk.folder)
 
 
+def test_a_model_that_has_come_is_written_to_the_disk_and_nobody_waits_for_that(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written, slow = set(), threading.Event()
+
+    def write(file: int) -> None:
+        assert slow.wait(10)
+        written.add(os.fstat(file).st_ino)
+
+    monkeypatch.setattr(os, "fsync", write)
+    assert desk.pull().state == "done"
+    assert not written
+    slow.set()
+    until(lambda: written == {blob.stat().st_ino for blob in (desk.folder / "blobs").iterdir()})
+
+
 def test_the_hubs_own_client_has_nothing_left_to_fetch(desk: Desk) -> None:
     ended = desk.pull()
     desk.hub.requests.clear()

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from engine.library import hashing
 from engine.library.hashing import CHUNK, HashBehind, digest_of
 from engine.library.remote import RemoteFile
 
@@ -19,12 +18,9 @@ def small(content: bytes) -> RemoteFile:
     return RemoteFile("config.json", len(content), hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest())
 
 
-@given(ends=st.lists(st.integers(0, len(CONTENT)), max_size=6), sync=st.sampled_from([CHUNK, 1 << 40]))
+@given(ends=st.lists(st.integers(0, len(CONTENT)), max_size=6))
 @settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
-def test_it_is_the_hash_of_the_whole_in_whatever_pieces_that_came(
-    tmp_path: Path, ends: list[int], sync: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(hashing, "SYNC", sync)
+def test_it_is_the_hash_of_the_whole_in_whatever_pieces_that_came(tmp_path: Path, ends: list[int]) -> None:
     part, at = tmp_path / "part", 0
     with part.open("wb", buffering=0) as out, HashBehind(FILE, part, lambda: False) as behind:
         for end in (*sorted(ends), len(CONTENT)):
