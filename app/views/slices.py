@@ -8,8 +8,8 @@ from time import perf_counter
 from PySide6.QtCore import QObject, QTimer
 
 SLICE_MS = 3
-REST_MS = 7
-"""Between two slices: what one of them has put down is laid out and painted meanwhile."""
+REST_MS, SHORT_REST_MS = 7, 3
+"""Between two slices: what one of them has put down is laid out and painted. What is done aside is not seen."""
 
 Job = Callable[[float], bool]
 """Does some of its work in about as many milliseconds as it is given; whether there is more of it to do."""
@@ -18,25 +18,26 @@ Job = Callable[[float], bool]
 class Slices(QObject):
     """Gives jobs the same few milliseconds, then leaves the event loop alone for a while.
 
-    Who was added first goes first, and who can wait goes last.
+    Who was added first goes first; who works aside is first in every other slice.
     """
 
     def __init__(self, parent: QObject) -> None:
         super().__init__(parent)
         self._jobs: list[Job] = []
-        self._later: list[Job] = []
+        self._aside: list[Job] = []
+        self._aside_first = False
         self._ended = 0.0
-        self._timer = QTimer(self, singleShot=True, interval=REST_MS)
+        self._timer = QTimer(self, singleShot=True)
         self._timer.timeout.connect(self._slice)
 
-    def add(self, job: Job, *, later: bool = False) -> None:
-        """From now on the job is asked as well whenever there is something to do; `later`: once all others are done."""
-        (self._later if later else self._jobs).append(job)
+    def add(self, job: Job, *, aside: bool = False) -> None:
+        """From now on the job is asked as well whenever there is something to do; `aside`: none of it is seen."""
+        (self._aside if aside else self._jobs).append(job)
 
     def wake(self) -> None:
         """There is something to do for one of the jobs."""
         if not self._timer.isActive():
-            self._timer.start()
+            self._timer.start(REST_MS)
 
     def go_along(self) -> None:
         """All is about to be painted anew: what a slice puts down now needs no painting of its own."""
@@ -46,8 +47,10 @@ class Slices(QObject):
     def _slice(self) -> None:
         self._timer.stop()
         end = perf_counter() + SLICE_MS / 1000
-        for job in (*self._jobs, *self._later):
+        jobs = (*self._aside, *self._jobs) if self._aside_first else (*self._jobs, *self._aside)
+        self._aside_first = not self._aside_first
+        for job in jobs:
             if (left := (end - perf_counter()) * 1000) <= 0 or job(left):
-                self._timer.start()
+                self._timer.start(REST_MS if job in self._jobs else SHORT_REST_MS)
                 break
         self._ended = perf_counter()

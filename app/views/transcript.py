@@ -75,7 +75,7 @@ class Transcript(QScrollArea):
         self.slices = Slices(self)
         """What is done bit by bit, so that the conversation can be scrolled meanwhile."""
         self.slices.add(self._draw_some)
-        self.slices.add(self._remove_some, later=True)
+        self.slices.add(self._remove_some, aside=True)
         self._settling.timeout.connect(self.slices.wake)
         self.selection = PageSelection(self._open_texts)
         self.edge_scroll = EdgeScroll(self, self.selection.drag_on)

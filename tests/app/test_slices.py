@@ -45,17 +45,23 @@ def slices(qtbot: QtBot) -> Slices:
     return found
 
 
-def test_who_was_added_first_is_through_before_the_next_begins_and_who_can_wait_goes_last(
-    slices: Slices, qtbot: QtBot
-) -> None:
+def test_who_was_added_first_is_through_before_the_next_begins(slices: Slices, qtbot: QtBot) -> None:
     diary = Diary()
-    slices.add(diary.job("remove", 2), later=True)
     slices.add(diary.job("draw", 2))
     slices.add(diary.job("build", 1))
     slices.wake()
     assert diary.asked == []  # not in the midst of what the caller does
-    qtbot.waitUntil(lambda: len(diary.asked) == 5)
-    assert diary.asked == ["draw", "draw", "build", "remove", "remove"]
+    qtbot.waitUntil(lambda: len(diary.asked) == 3)
+    assert diary.asked == ["draw", "draw", "build"]
+
+
+def test_what_is_done_aside_waits_for_one_slice_and_not_until_all_is_done(slices: Slices, qtbot: QtBot) -> None:
+    diary = Diary()
+    slices.add(diary.job("remove", 2), aside=True)
+    slices.add(diary.job("draw", 4))
+    slices.wake()
+    qtbot.waitUntil(lambda: len(diary.asked) == 6)
+    assert diary.asked == ["draw", "remove", "draw", "remove", "draw", "draw"]
 
 
 def test_two_jobs_never_take_the_time_of_two_slices_at_once(slices: Slices) -> None:
