@@ -27,6 +27,8 @@ SIDECAR_NAMES = (
 )
 """Names under which a head lies beside its target, in the order in which they are tried."""
 
+HEAD_AGAIN = "Download the head again, or leave it out to use the model's own."
+
 EMBEDDED = "embedded"
 
 BASE_KEY = "base_fingerprint"
@@ -121,7 +123,12 @@ def find_head(family: Family, target: Iterable[Tensor], folder: Path, head: Path
     files win over a sidecar beside them. Raises ModelError for a sidecar that cannot be read.
     """
     if head is not None:
-        return _sidecar(family, head, _files_of(head))
+        files = _files_of(head)
+        try:
+            return _sidecar(family, head, files)
+        except ModelError as error:  # to download the model again would not help
+            said = error.report
+            raise ModelError(said.code, said.what, next_step=HEAD_AGAIN, detail=said.detail) from error
     stored = list(target)
     if inside := named(family, stored, family.places):
         return _head(family, EMBEDDED, inside, stored)

@@ -127,6 +127,17 @@ def test_people_get_a_few_aligned_lines(tmp_path: Path, capsys: pytest.CaptureFi
     assert len(starts) == 1
 
 
+def test_of_a_head_that_cannot_be_read_it_is_not_the_model_that_is_to_be_downloaded_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, head = write_folder(tmp_path / "m"), tmp_path / "head.safetensors"
+    head.write_text("no tensors")
+    assert main(["inspect", str(folder), "--head", str(head)]) == 1
+    said = capsys.readouterr().err
+    assert said.startswith("head.safetensors is not a readable safetensors file.")
+    assert said.endswith("Download the head again, or leave it out to use the model's own.\n")
+
+
 def test_json_gives_capability_and_receipt(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = write_folder(tmp_path / "m")
     head = write_safetensors(tmp_path / "head" / "mtp.safetensors", stored(DENSE))
