@@ -8,6 +8,7 @@ the Hugging Face cache's own, so other tools find the file and two of them do no
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import socket
@@ -32,6 +33,10 @@ CHECK_ROOM = 64 << 20
 
 RESERVE = 500_000_000
 """Bytes of a disk that a download leaves free: a system without any room is in trouble."""
+
+
+REFUSED = (errno.EIO, errno.ENOSPC, errno.EDQUOT)
+"""What a disk says that had taken bytes and could not keep them; others only say that they cannot be asked."""
 
 
 class Stop:
@@ -102,10 +107,18 @@ def held(file: RemoteFile, blobs: Path) -> int:
 
 def bring_to_disk(files: Iterable[RemoteFile], blobs: Path) -> None:
     """Have the system write what it still holds of these files. A model need not wait for that, which may take as long
-    as its download: a kill loses nothing of it, and what a power cut spoils, verifying finds."""
+    as its download: a kill loses nothing of it, and what a power cut spoils, verifying finds.
+
+    A file that the disk cannot take after all is a part again, so that its model is known not to be whole.
+    """
     for file in files:
-        with suppress(OSError), (blobs / file.etag).open("rb", buffering=0) as stream:
-            os.fsync(stream.fileno())
+        try:
+            with (blobs / file.etag).open("rb", buffering=0) as stream:
+                os.fsync(stream.fileno())
+        except OSError as error:
+            if error.errno in REFUSED:
+                with suppress(OSError):
+                    os.replace(blobs / file.etag, part_of(file, blobs))
 
 
 def fetch(

@@ -1,5 +1,6 @@
 """One file from the hub onto the disk: whatever the network does, what is seen has the right bytes."""
 
+import errno
 import hashlib
 import os
 import shutil
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 from engine.library.connection import Connection
 from engine.library.failures import HubError
 from engine.library.remote import RemoteFile, is_wanted, listing, read_tree
-from engine.library.transfer import RESERVE, Stop, Stopped, fetch, held, part_of
+from engine.library.transfer import RESERVE, Stop, Stopped, bring_to_disk, fetch, held, part_of
 from tests.hub import (
     LOGIN_PAGE,
     Answer,
@@ -285,6 +286,23 @@ def test_d16_a_disk_that_is_full_says_so_and_keeps_what_there_is(place: Place) -
     place.part.symlink_to("/dev/full")
     error = place.why()
     assert (error.report.code, error.passing) == ("disk_full", False)
+
+
+@pytest.mark.parametrize(("refused", "is_there"), [(errno.EIO, False), (errno.EDQUOT, False), (errno.EINVAL, True)])
+def test_d16_what_a_disk_could_not_keep_after_all_is_no_file(
+    place: Place, monkeypatch: pytest.MonkeyPatch, refused: int, is_there: bool
+) -> None:
+    def sync(_: int) -> None:
+        raise OSError(refused, os.strerror(refused))
+
+    place.fetch()
+    file = place.files["model.safetensors"]
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", sync)
+        bring_to_disk([file], place.blobs)
+    assert (place.blobs / file.etag).exists() is is_there
+    assert held(file, place.blobs) == file.size
+    assert place.fetch() == WEIGHTS
 
 
 @pytest.mark.skipif(os.geteuid() == 0 and sys.platform == "linux", reason="root may write anywhere")
