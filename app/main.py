@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import gc
+import logging
 import multiprocessing
+import os
 import signal
 import sys
+import threading
 from collections.abc import Sequence
 from functools import partial
 
@@ -29,6 +32,8 @@ from app.updates import Updates, built_address
 from app.views.empty import read_prompts
 from app.views.model_link import ModelLink
 from app.views.window import Window
+
+log = logging.getLogger(__name__)
 
 SWITCH_INTERVAL_S = 0.0005
 """How long a thread may hold Python before it has to let another one run: the window must never wait long."""
@@ -132,7 +137,10 @@ def dress(settings: Settings, changed: str) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Open the window and return the exit code when it was closed; where one is open already, raise that one."""
+    """Open the window and return the exit code when it was closed; where one is open already, raise that one.
+
+    Where the engine does not end, the process does, with that code.
+    """
     multiprocessing.freeze_support()
     crash.install()
     sys.setswitchinterval(SWITCH_INTERVAL_S)
@@ -161,4 +169,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Exception as error:
         crash.tell(error)
         return 1
-    return qt.exec()
+    code = qt.exec()
+    if any(thread.name == "engine" for thread in threading.enumerate()):
+        # It has not ended in time: MLX is still being imported, or a kernel does not return. All is on the disk, and
+        # Python would abort under a thread that MLX keeps, which the system shows as a crash.
+        log.warning("the engine was left behind")
+        logging.shutdown()
+        os._exit(code)
+    return code

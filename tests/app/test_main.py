@@ -38,6 +38,24 @@ raise SystemExit(main.main(["foreword"]))
 """
 
 
+# Ends a run so many milliseconds after the first paint, without waiting for the engine to come up.
+HASTY = """
+import sys
+from PySide6.QtCore import QTimer
+import app.main as main
+
+build, main.Bridge.shutdown.__defaults__ = main.build, (0.0,)
+
+def build_and_end(*parts):
+    window = build(*parts)
+    window.painted.connect(lambda: QTimer.singleShot(int(sys.argv[1]), window.close))
+    return window
+
+main.build = build_and_end
+raise SystemExit(main.main(["foreword"]))
+"""
+
+
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build(tmp_path_factory.mktemp("models") / "small", seed=0)
@@ -48,8 +66,18 @@ def test_w03_it_ends_cleanly_whenever_it_is_asked_to(model: Path, tmp_path: Path
     settings = Settings.load(tmp_path / "settings.json")
     settings.last_model = str(model)
     settings.save()
+    ends_cleanly(tmp_path, RUN, moment, how)
+
+
+@pytest.mark.parametrize("after_ms", [400, 800])
+def test_w03_an_engine_that_is_still_coming_up_is_left_behind_without_a_crash(tmp_path: Path, after_ms: int) -> None:
+    ends_cleanly(tmp_path, HASTY, str(after_ms))
+    assert not (tmp_path / "running").exists()
+
+
+def ends_cleanly(tmp_path: Path, program: str, *arguments: str) -> None:
     run = subprocess.run(
-        [sys.executable, "-c", RUN, moment, how],
+        [sys.executable, "-c", program, *arguments],
         cwd=ROOT,
         env={**os.environ, "FOREWORD_HOME": str(tmp_path), "QT_QPA_PLATFORM": "offscreen"},
         capture_output=True,
