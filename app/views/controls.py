@@ -452,8 +452,10 @@ class Beside(QWidget):
         if event.type() in (QEvent.Type.Resize, QEvent.Type.LayoutRequest):
             between = self._spacing * (len(self._widgets) - 1)
             fits = sum(widget.sizeHint().width() for widget in self._widgets) + between <= self.width()
+            spacing = self._spacing if fits else min(self._spacing, 8)
             self._line.setDirection(QBoxLayout.Direction.LeftToRight if fits else QBoxLayout.Direction.TopToBottom)
-            self._line.setSpacing(self._spacing if fits else min(self._spacing, 8))
+            if spacing != self._line.spacing():  # even the same one would have it all laid out again, without end
+                self._line.setSpacing(spacing)
         return super().event(event)
 
     def minimumSizeHint(self) -> QSize:

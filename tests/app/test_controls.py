@@ -3,12 +3,27 @@
 from __future__ import annotations
 
 import pytest
-from PySide6.QtCore import QEvent, QPoint, QSize, Qt
+from PySide6.QtCore import QEvent, QObject, QPoint, QSize, Qt
 from PySide6.QtGui import QAccessible, QColor, QHelpEvent, QIcon, QPixmap
 from PySide6.QtWidgets import QApplication, QLabel, QPushButton, QToolTip, QVBoxLayout, QWidget
 from pytestqt.qtbot import QtBot
 
 from app.views.controls import Beside, Elided, Scrolled, Segment, Segments, explain, shared
+
+
+class LayoutRequests(QObject):
+    """Counts how often a widget is asked to lay out what is in it."""
+
+    count = 0
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        self.count += event.type() == QEvent.Type.LayoutRequest
+        return False
+
+
+def turn_the_event_loop() -> None:
+    for _ in range(20):
+        QApplication.processEvents()
 
 
 def test_a_pane_that_begins_to_scroll_moves_nothing(qtbot: QtBot) -> None:
@@ -135,6 +150,22 @@ def test_buttons_stand_one_above_another_where_their_line_is_too_short(qtbot: Qt
     assert one.y() < two.y()
     one.setText("Measure")
     qtbot.waitUntil(lambda: one.y() == two.y())
+
+
+def test_what_has_found_its_place_is_not_laid_out_again(qtbot: QtBot) -> None:
+    pane = QWidget()
+    column = QVBoxLayout(pane)
+    column.addWidget(Beside(QPushButton("Measure"), QPushButton("Check")))
+    column.addWidget(Segments([("This chat", 1), ("All chats", 2)], "Of"))
+    qtbot.addWidget(pane)
+    pane.show()
+    for width in (400, 60):  # beside, and one above another
+        pane.resize(width, 200)
+        turn_the_event_loop()
+        counted = LayoutRequests()
+        pane.installEventFilter(counted)
+        turn_the_event_loop()
+        assert counted.count == 0
 
 
 def test_words_that_are_cut_stand_in_the_tooltip_before_what_they_mean(qtbot: QtBot) -> None:
