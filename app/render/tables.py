@@ -24,7 +24,11 @@ from PySide6.QtGui import (
 from app.render.inline import Inline
 from app.theme import Theme
 
-_NUMBER = re.compile(r"[-+−±~≈<>]?\s?[$€£]?\s?\d[\d.,  ]*\s?(?:%|‰|[×xkKMG]|[kKMG]?B|ms|s|tok/s)?")
+_BEFORE = r"[-+−±~≈<>]?\s?[$€£]?\s?"
+_DIGITS = r"\d[\d.,  ]*\s?"
+_NUMBER = re.compile(rf"{_BEFORE}{_DIGITS}(?:%|‰|[×xkKMG]|[kKMG]?B|ms|s|tok/s)?")
+_NO_NUMBER_YET = re.compile(rf"{_BEFORE}(?:{_DIGITS}(?:m|t|to|tok|tok/)?)?")
+"""Nothing, a sign, or a number with half a unit: what a cell on its way begins with."""
 BELOW_TABLE = 16
 """Pixels between a table and what follows, in the table itself: Qt forgets the upper margin of the paragraph below."""
 _ABOVE_ROW, _BELOW_ROW = 2, 6  # a fixed line height stands its text low
@@ -36,7 +40,7 @@ def _column_gap(columns: int) -> int:
 
 
 Numbers = list[list[bool | None]]
-"""Of every row, which cells hold nothing but a number; None for an empty one, which may be on its way."""
+"""Of every row, which cells hold nothing but a number; None where one may be on its way."""
 
 
 @dataclass
@@ -164,8 +168,13 @@ class BookTable:
 
 
 def _numbers(rows: Sequence[list[tuple[Token, str]]]) -> Numbers:
-    contents = [[inline.content.strip() for inline, _ in row] for row in rows]
-    return [[bool(_NUMBER.fullmatch(content)) if content else None for content in row] for row in contents]
+    return [[_is_number(inline.content.strip()) for inline, _ in row] for row in rows]
+
+
+def _is_number(content: str) -> bool | None:
+    if _NUMBER.fullmatch(content):
+        return True
+    return None if _NO_NUMBER_YET.fullmatch(content) else False
 
 
 def _numeric(numbers: Numbers, columns: int) -> list[bool]:

@@ -152,6 +152,17 @@ def test_a_row_on_its_way_does_not_move_a_column_of_numbers(qtbot: QtBot) -> Non
     assert at_right == [False, True]
 
 
+@pytest.mark.parametrize("cells", [("9", "-4"), ("12 tok/s", "13 tok/s"), ("3 ms", "30 ms"), ("$3", "~ $4.50")])
+def test_a_number_on_its_way_does_not_move_its_column(qtbot: QtBot, cells: tuple[str, str]) -> None:
+    view = view_of(qtbot, "")
+    begun = f"| v | x |\n|---|---|\n| {cells[0]} | x |\n"
+    for end in range(len(cells[1]) + 1):
+        show(view, f"{begun}| {cells[1][:end]}")
+        (table,) = [frame for frame in view.document().rootFrame().childFrames() if isinstance(frame, QTextTable)]
+        first = table.cellAt(1, 0).firstCursorPosition().blockFormat()
+        assert first.alignment() & Qt.AlignmentFlag.AlignRight, cells[1][:end]
+
+
 ROWS = "| *a* | `b` | c |\n|---|---|---|\n" + "".join(f"| word {n} | **{n}** | {n} |\n" for n in range(12))
 TABLES = {
     "rows": ROWS,
