@@ -54,7 +54,7 @@ class ModelInUse(QObject):
         self.need: int | None = None
         """Bytes that it takes with a short chat, as was said while it was loaded."""
         self._held: tuple[ModelInfo, str, int | None] | None = None
-        """The model that was loaded last, with its path and need: the engine keeps it where another is refused."""
+        """The model that was in use last, with its path and need: the engine keeps it where another is refused."""
         self.wish = MtpWish()
         self.chat_memory: ChatMemory | None = None
         """What the caches of all chats hold."""
@@ -90,6 +90,8 @@ class ModelInUse(QObject):
 
     def load(self, path: str) -> None:
         """Load the model at `path` in place of this one. Ends in `loaded` or `load_failed`."""
+        if self.info is not None:
+            self._held = self.info, self.path, self.need
         self.path = path
         self.info = self.next = None
         self.resting = False
@@ -106,7 +108,6 @@ class ModelInUse(QObject):
         self.need = self.loading.need if self.loading is not None else None
         self.loading = None
         self.info = info
-        self._held = info, self.path, self.need
         self.wish = self.settings.wish(self.path, info.capability)
         self.settings.used_model(self.path)
         self._save()

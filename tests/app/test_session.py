@@ -1082,6 +1082,16 @@ def test_a_measurement_is_what_auto_goes_by_from_then_on(desk: Desk) -> None:
     assert told == [desk.session.model.decision]
 
 
+def test_what_was_measured_counts_where_another_model_is_refused(desk: Desk) -> None:
+    desk.session.jobs.measure()
+    slower = evidence(1.69, 2.37, accepted=20)
+    desk.does(lambda: desk.worker.say(Measured(desk.worker.measurements[0], slower, "It does not pay.")))
+    desk.session.use_model("/no-model")
+    desk.does(lambda: desk.worker.refuse(ErrorReport("no_model", "There is none.")))
+    assert desk.session.model.info.evidence == slower
+    assert desk.session.model.decision.mode == "plain"
+
+
 def test_a_measurement_that_was_stopped_changes_nothing(desk: Desk) -> None:
     desk.session.jobs.measure()
     desk.session.jobs.stop()
