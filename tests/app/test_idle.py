@@ -1,62 +1,84 @@
-"""A model that nobody uses gives its memory back, and comes back by itself."""
+"""A window in which nothing happens does nothing: no processor time, and no battery, is spent on a chat at rest."""
 
-from __future__ import annotations
+from collections import Counter
+from collections.abc import Callable
 
+import pytest
+from PySide6.QtCore import QEvent, QEventLoop, QObject, QTimer
+from PySide6.QtWidgets import QApplication
+from pytestqt.qtbot import QtBot
+
+from app import main
 from app.settings import Settings
-from engine.types import Unloaded
+from app.views.models import ModelsWindow
 from tests.app.house import House
+from tests.app.models_house import house_of
+from tests.app.scripted_librarian import ScriptedLibrarian, facts
+
+TICKS, TICK_MS = 5, 20
+STRETCHES = 30
+"""Of so many ticks, one of which nothing happens in before they are over, on a slow machine too."""
+
+REPLY = "Some *words*, $x^2$\n\n```python\nx = 1\n```\n\n| a | b |\n|---|--:|\n| one | 2 |\n\n- one\n- two\n"
 
 
-def free(house: House) -> None:
-    """The stated time has passed."""
-    house.session.idle.timer.timeout.emit()
+class Work(QObject):
+    """Counts what is asked of the widgets, by kind and class. The cursor may blink."""
+
+    KINDS = (QEvent.Type.LayoutRequest, QEvent.Type.Resize, QEvent.Type.Move, QEvent.Type.StyleChange)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.done: Counter[str] = Counter()
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        if event.type() in self.KINDS:
+            self.done[f"{event.type().name} of {type(watched).__name__}"] += 1
+        return False
 
 
-def test_it_is_freed_after_the_stated_time_and_loaded_for_the_next_message(house: House) -> None:
-    house.settings.set("unload_after", 5)
-    assert house.session.idle.timer.isActive()
-    assert house.session.idle.timer.interval() == 5 * 60_000
-    free(house)
-    assert house.worker.unloads == 1
-    house.worker.say(Unloaded("/models/guide"))
-    house.tick()
-    assert house.status == "Guide is not in memory. Your next message loads it."
-    assert house.cards == []
-    loads = len(house.worker.loads)
-    house.send("Are you there?")
-    assert house.worker.loads[loads:] == ["guide"]
+def work_at_rest(house: House) -> Counter[str]:
+    """What is done while nobody asks for anything, once everything has found its place."""
+    app, work = QApplication.instance(), Work()
+    assert app is not None
+    app.installEventFilter(work)
+    try:
+        for _ in range(STRETCHES):
+            work.done.clear()
+            for _ in range(TICKS):
+                loop = QEventLoop()
+                QTimer.singleShot(TICK_MS, loop.quit)
+                loop.exec()
+                house.tick()
+            if not work.done:
+                break
+    finally:
+        app.removeEventFilter(work)
+    return work.done
+
+
+@pytest.mark.parametrize("tab", range(3))
+@pytest.mark.parametrize("width", [1280, 700, 520])
+def test_a_chat_that_is_only_looked_at_costs_nothing(house: House, width: int, tab: int) -> None:
+    house.exchange("one", REPLY)
+    house.window.resize(width, 700)
+    house.window.show_inspector(True)
+    house.window.inspector.show_tab(tab)
+    assert not work_at_rest(house)
+
+
+@pytest.mark.parametrize("width", [1280, 520])
+def test_a_first_run_waits_at_no_cost(qtbot: QtBot, monkeypatch: pytest.MonkeyPatch, width: int) -> None:
+    monkeypatch.setattr(main, "make_librarian", lambda: ScriptedLibrarian(about=facts()))
+    house = House(qtbot, Settings())
     house.load()
-    house.worker.reply("Yes.")
-    house.tick()
-    assert house.replies[-1].source() == "Yes."
-    assert house.session.idle.timer.isActive()
+    house.window.resize(width, 700)
+    assert not work_at_rest(house)
 
 
-def test_nothing_is_freed_while_a_reply_is_written_or_nobody_asked_for_it(house: House) -> None:
-    assert not house.session.idle.timer.isActive()
-    house.settings.set("unload_after", 1)
-    house.send("A long story, please.")
-    free(house)
-    assert house.worker.unloads == 0
-    assert house.session.idle.timer.isActive(), "it is asked again later"
-    house.settings.set("unload_after", None)
-    assert not house.session.idle.timer.isActive()
-
-
-def test_a_message_sent_while_it_is_being_freed_loads_it_again(house: House) -> None:
-    house.settings.set("unload_after", 1)
-    free(house)
-    house.send("Wait.")
-    house.worker.say(Unloaded("/models/guide"))
-    house.load()
-    assert house.session.model.info is not None
-    assert len(house.worker.requests) == 1
-
-
-def test_where_that_is_not_wished_nothing_is_loaded_at_the_start(qtbot: object) -> None:
-    house = House(qtbot, Settings(load_at_start=False))  # type: ignore[arg-type]
-    assert house.worker.loads == []
-    assert house.status == "Guide is not in memory. Your next message loads it."
-    house.send("Hello?")
-    assert house.worker.loads == ["guide"]
-    house.window.close()
+def test_other_windows_that_stand_open_cost_nothing(opened: Callable[[], ModelsWindow]) -> None:
+    opened()
+    house = house_of(opened)
+    for name in ("settings", "about"):
+        house.window.menus[name].trigger()
+    assert not work_at_rest(house)
