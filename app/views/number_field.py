@@ -94,6 +94,7 @@ class NumberField(QLineEdit):
         super().__init__()
         self._quantity = quantity
         self._value: float | int | None = None
+        self._subject: object = None
         self.setProperty("kind", "field")
         self.setFont(theme.current().font("ui"))
         self.setFixedWidth(148)
@@ -112,10 +113,11 @@ class NumberField(QLineEdit):
         self.setText(self._quantity.write(value))
         self.objected.emit("")
 
-    def keep_showing(self, value: float | int | None) -> None:
-        """The same for the same subject: where nothing has changed, what is being typed stays, and what was said of
-        it."""
-        if value != self._value:
+    def show_value_of(self, subject: object, value: float | int | None) -> None:
+        """The value that is set for `subject`, a chat or a model: where it is the same one and the same value, what is
+        being typed stays, and what was said of it."""
+        if (subject, value) != (self._subject, self._value):
+            self._subject = subject
             self.show_value(value)
 
     def show_default(self, words: str) -> None:

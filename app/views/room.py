@@ -63,13 +63,13 @@ class RoomSection(QWidget):
     def refresh(self) -> None:
         """Show what is set for this model, and what chats hold."""
         session, info, memory = self._session, self._session.model.info, self._session.model.chat_memory
-        self.limit.keep_showing(session.model.context_limit)
+        self.limit.show_value_of(session.model.path, session.model.context_limit)
         self.limit.show_default(
             tr("model’s own") if info is None else tr("{context} at most", context=f"{info.capability.context:,}")
         )
         self._refresh_tighter()
         budget = session.settings.chat_memory
-        self.memory.keep_showing(None if budget is None else budget / GB)
+        self.memory.show_value_of(None, None if budget is None else budget / GB)
         self.memory.show_default(
             tr("automatic") if memory is None else tr("{value} automatic", value=f"{memory.budget / GB:.1f}")
         )

@@ -78,7 +78,7 @@ class SamplingPanel(QWidget):
             [(tr("This chat"), "chat"), (tr("This model"), "model"), (tr("All chats"), "all")], tr("Sampling of")
         )
         self.level.choose("chat")
-        self.level.chosen.connect(lambda _: self._show_anew())
+        self.level.chosen.connect(lambda _: self.refresh())
         column.addWidget(self.level)
         column.addSpacing(8)
         for quantity in SAMPLING:
@@ -114,7 +114,7 @@ class SamplingPanel(QWidget):
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.addWidget(Scrolled(content, tr("Sampling")))
-        session.current_changed.connect(self._show_anew)
+        session.current_changed.connect(self.refresh)
         session.model.changed.connect(self.refresh)
         session.chat_set.connect(self.refresh)
         session.settings.listen(self._on_setting)
@@ -164,22 +164,17 @@ class SamplingPanel(QWidget):
             self._session.set_reply(seed=None, max_tokens=None)
         self._keep(SamplingChoice())
 
-    def _show_anew(self) -> None:
-        """Another chat or level is shown: nothing that was typed or said of the one before stays."""
-        for field in self.fields.values():
-            field.show_value(field.value)
-        self.refresh()
-
     def refresh(self) -> None:
         """Show what is set at this level, and in each empty field what holds in its place."""
-        chat, chosen = self._session.current, self._chosen()
+        chat, chosen, level = self._session.current, self._chosen(), self.level.value
+        subject = {"chat": chat.id, "model": self._session.model.path}.get(str(level))
         for quantity in SAMPLING:
             field = self.fields[quantity.name]
-            field.keep_showing(getattr(chosen, quantity.name))
+            field.show_value_of((level, subject), getattr(chosen, quantity.name))
             field.show_default(self._beneath(quantity))
-        self.fields["seed"].keep_showing(chat.seed)
-        self.fields["max_tokens"].keep_showing(chat.max_tokens)
-        of_chat = self.level.value == "chat"
+        self.fields["seed"].show_value_of(chat.id, chat.seed)
+        self.fields["max_tokens"].show_value_of(chat.id, chat.max_tokens)
+        of_chat = level == "chat"
         self._reply.setVisible(of_chat)
         set_here = [*vars(chosen).values(), *([chat.seed, chat.max_tokens] if of_chat else [])]
         self.reset.setEnabled(any(value is not None for value in set_here))

@@ -10,7 +10,7 @@ from app.settings import Settings
 from app.views.number_field import NumberField, NumberRow
 from app.views.room import MEMORY
 from app.views.sampling import MAX_TOKENS, SAMPLING, SEED, SamplingPanel
-from engine.types import SamplingChoice
+from engine.types import ErrorReport, SamplingChoice
 from tests.app.house import House
 from tests.app.scripted_worker import ScriptedWorker, model_info
 
@@ -296,6 +296,20 @@ def test_what_was_typed_counts_for_the_message_that_is_sent_with_a_click(qtbot: 
     assert house.worker.subject.messages[-1].content == "And now?"
     assert house.worker.subject.sampling.temperature == 0.25
     assert field.text() == "0.25"
+
+
+def test_what_is_typed_for_a_model_does_not_go_to_another_one(house: House) -> None:
+    panel = house.window.inspector.sampling
+    house.window.inspector.show_tab(1)
+    panel.level.button("model").click()
+    house.session.use_model("/no-model")
+    fields = (panel.fields["temperature"], panel.room.limit)
+    for field in fields:
+        house.qtbot.keyClicks(field, "1")
+    house.worker.refuse(ErrorReport("no_model", "There is none."))
+    house.tick()
+    assert house.session.model.path == "guide"
+    assert [field.text() for field in fields] == ["", ""]
 
 
 def test_what_was_typed_counts_for_what_is_done_with_a_key(qtbot: QtBot) -> None:
