@@ -387,7 +387,7 @@ class Service:
             elif model.head is None:
                 words = "This model has no MTP head that can be used, so there is nothing to compare."
             else:
-                words = "This model's context is too short to measure anything."
+                words = "This model’s context is too short to measure anything."
             self._emit(Measured(request_id, found, words))
 
     def check(self, request: Request) -> None:

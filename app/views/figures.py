@@ -81,7 +81,7 @@ def details(reply: Reply) -> str:
         )
     if stats.wait_ms > 0 and stats.decode_ms > 0:
         lines.append(
-            tr("{value} of the writing time was the program's own work", value=f"{stats.host_ms / stats.decode_ms:.0%}")
+            tr("{value} of the writing time was the program’s own work", value=f"{stats.host_ms / stats.decode_ms:.0%}")
         )
     if reply.memory is not None:
         lines.append(

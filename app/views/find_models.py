@@ -22,7 +22,7 @@ from engine.types import CatalogEntry, ErrorReport, HubModel, Judgement, Suggest
 PAUSE_MS = 350
 """How long nobody has typed before the hub is asked."""
 
-EMPTY = mark("Type a name such as Qwen3.6, or paste a model's id or the address of its page.")
+EMPTY = mark("Type a name such as Qwen3.6, or paste a model’s id or the address of its page.")
 ASK = ("gated", "not_granted")
 """Errors of models whose page asks for consent."""
 STILL = mark("What is on this Mac works without the hub.")

@@ -12,15 +12,15 @@ from app.words import mark, tr
 
 SOURCES: dict[str, str] = {
     "environment": mark("HF_TOKEN is set, and is used. Foreword does not keep it."),
-    "keychain": mark("A token for {host} is in the system's keychain. It goes to that host alone."),
+    "keychain": mark("A token for {host} is in the system’s keychain. It goes to that host alone."),
     "file": mark(
-        "The token of the hub's own login is used; Foreword only reads it. One that is entered here goes first."
+        "The token of the hub’s own login is used; Foreword only reads it. One that is entered here goes first."
     ),
     "none": mark("No token is set. Only models whose page asks for consent, and private ones, need one."),
 }
 NO_KEYCHAIN = mark(
     "This system has no keychain, and Foreword keeps a token nowhere else: start it with HF_TOKEN set, or log in with "
-    "the hub's own tool."
+    "the hub’s own tool."
 )
 FIELD = 320
 

@@ -21,7 +21,7 @@ PARTS = (
     (mark("by"), "own"),
     (mark("sled, a week"), "checked"),
 )
-LEGEND = ((mark("guessed and kept"), "kept"), (mark("the model's own"), "own"), (mark("being checked"), "checked"))
+LEGEND = ((mark("guessed and kept"), "kept"), (mark("the model’s own"), "own"), (mark("being checked"), "checked"))
 COLOURS = {
     "kept": ("aid", "text", "tintline"),
     "own": ("page", "text", "border"),

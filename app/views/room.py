@@ -16,7 +16,7 @@ LIMIT = Quantity(
     *("context_limit", mark("Context"), 256, 10_000_000, None, True),
     mark(
         "The most tokens a chat may have with this model, its reply included. Empty: as many as the model, or this "
-        "computer's memory, can hold."
+        "computer’s memory, can hold."
     ),
 )
 MEMORY = Quantity(

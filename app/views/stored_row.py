@@ -27,7 +27,7 @@ def name_of(model: StoredModel) -> tuple[str, str]:
         return model_name(model.folder), model.folder
     owner, _, name = model.repo.rpartition("/")
     if model.origin == "lm_studio":
-        place = tr("in LM Studio's folder")
+        place = tr("in LM Studio’s folder")
         return name or model_name(model.folder), f"{owner} · {place}" if owner else place
     return name, owner
 

@@ -85,7 +85,7 @@ TOOLTIPS = {
         "What drafts the tokens that the full model checks. It changes the speed and never a word. A change "
         "holds from the next message."
     ),
-    "mtp": mark("Head: the model's own MTP head drafts."),
+    "mtp": mark("Head: the model’s own MTP head drafts."),
     "lookup": mark(
         "Copies: where the reply repeats what was said before, that is copied ahead. It costs nothing where "
         "nothing is repeated, and needs no MTP head."

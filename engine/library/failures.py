@@ -84,7 +84,7 @@ def refused(answer: httpx.Response, repo: str, page: str, *, signed_in: bool) ->
         return HubError(
             "token_refused",
             "The hub did not accept your token.",
-            next_step="Make a new token on the hub's settings page (“read” is enough) and enter it in Models.",
+            next_step="Make a new token on the hub’s settings page (“read” is enough) and enter it in Models.",
             detail=detail,
         )
     if code == "RevisionNotFound":
@@ -101,7 +101,7 @@ def refused(answer: httpx.Response, repo: str, page: str, *, signed_in: bool) ->
             detail=detail,
         )
     if status in (402, 509) or "quota" in said.lower():
-        what = "The hub's quota for this account or this address is used up."
+        what = "The hub’s quota for this account or this address is used up."
         return HubError("quota", what, next_step="Wait until it is renewed, or use another account.", detail=detail)
     if status == 429:
         wait = retry_after(answer.headers)
@@ -109,7 +109,7 @@ def refused(answer: httpx.Response, repo: str, page: str, *, signed_in: bool) ->
         return HubError("too_many_requests", what, next_step=TRY_LATER, detail=detail, passing=True, wait=wait)
     if status == 407:
         what = "The proxy of this network asks for a name and a password."
-        return HubError("proxy", what, next_step="Enter them in the system's network settings.", detail=detail)
+        return HubError("proxy", what, next_step="Enter them in the system’s network settings.", detail=detail)
     if status == 403:
         return HubError(
             "forbidden",
@@ -145,18 +145,18 @@ def unreachable(error: Exception, address: str) -> HubError:
             return HubError(
                 "clock",
                 f"The certificate of {host} is not valid at the date of this computer, {datetime.now():%d %B %Y}.",
-                next_step="Check date and time in the system's settings. If they are right, try another network.",
+                next_step="Check date and time in the system’s settings. If they are right, try another network.",
                 detail=detail,
             )
         return HubError(
             "certificate",
             f"The identity of {host} could not be confirmed, so nothing was sent to it.",
-            next_step=f"{SIGN_IN} In a company's network, its administrator can tell what certificate it needs.",
+            next_step=f"{SIGN_IN} In a company’s network, its administrator can tell what certificate it needs.",
             detail=detail,
         )
     if isinstance(error, httpx.ProxyError):
         what = "The proxy of this network did not let the request through."
-        return HubError("proxy", what, next_step="Check the proxy in the system's network settings.", detail=detail)
+        return HubError("proxy", what, next_step="Check the proxy in the system’s network settings.", detail=detail)
     if isinstance(error, httpx.TooManyRedirects):
         what = "The hub sent the request round in circles."
         return HubError("redirects", what, next_step=f"{TRY_LATER} {SIGN_IN}", detail=detail)

@@ -71,7 +71,7 @@ class Places:
         folder = folder.expanduser().absolute()
         if not folder.is_dir() or not _models_below(folder):
             what = f"There is no model in {folder}."
-            next_step = "Choose the folder that holds the model's config.json, or one with such folders in it."
+            next_step = "Choose the folder that holds the model’s config.json, or one with such folders in it."
             raise EngineError("no_model_there", what, next_step=next_step)
         kept = self._kept()
         if str(folder) not in kept["folders"]:

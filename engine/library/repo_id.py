@@ -72,12 +72,12 @@ def _of_address(words: str, endpoint: str) -> RepoId:
 def _checked(id: str, typed: str) -> str:
     owner, slash, name = id.partition("/")
     if not slash or "/" in name:
-        raise _refused(f"“{_short(typed)}” is not a model's id: an id is an owner and a name, as in owner/name.")
+        raise _refused(f"“{_short(typed)}” is not a model’s id: an id is an owner and a name, as in owner/name.")
     for part in (owner, name):
         if not _NAME.fullmatch(part) or "--" in part or ".." in part or len(id) > MAX_NAME:
-            raise _refused(f"“{_short(typed)}” cannot be a model's id on the hub.")
+            raise _refused(f"“{_short(typed)}” cannot be a model’s id on the hub.")
     if name.endswith(".git"):
-        raise _refused(f"“{_short(typed)}” cannot be a model's id on the hub: leave out .git.")
+        raise _refused(f"“{_short(typed)}” cannot be a model’s id on the hub: leave out .git.")
     return id
 
 
@@ -93,5 +93,5 @@ def _short(words: str) -> str:
 
 
 def _refused(what: str) -> ModelError:
-    example = "Give an id such as owner/name, or the address of the model's page."
+    example = "Give an id such as owner/name, or the address of the model’s page."
     return ModelError("not_a_repo", what, next_step=example)

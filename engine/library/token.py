@@ -73,7 +73,7 @@ def keep(endpoint: str, token: str) -> None:
     except (KeyringError, RuntimeError, OSError) as error:
         raise EngineError(
             "no_keychain",
-            "The token could not be put into the system's keychain, and Foreword keeps it nowhere else.",
+            "The token could not be put into the system’s keychain, and Foreword keeps it nowhere else.",
             next_step="Unlock the keychain and try again, or start Foreword with HF_TOKEN set.",
             detail=type(error).__name__,
         ) from None
@@ -88,7 +88,7 @@ def forget(endpoint: str) -> None:
         if _kept(host_of(endpoint)):
             keyring.delete_password(SERVICE, host_of(endpoint))
     except (KeyringError, RuntimeError, OSError) as error:
-        what = "The token could not be taken out of the system's keychain."
+        what = "The token could not be taken out of the system’s keychain."
         raise EngineError("no_keychain", what, next_step="Remove it there.", detail=type(error).__name__) from None
 
 

@@ -27,7 +27,7 @@ SIDECAR_NAMES = (
 )
 """Names under which a head lies beside its target, in the order in which they are tried."""
 
-HEAD_AGAIN = "Download the head again, or leave it out to use the model's own."
+HEAD_AGAIN = "Download the head again, or leave it out to use the model’s own."
 
 EMBEDDED = "embedded"
 
@@ -186,7 +186,7 @@ def _files_of(head: Path) -> list[Path]:
         raise ModelError(
             "head_missing",
             f"There is no MTP head at {head}.",
-            next_step="Check the path, or leave it out to use the model's own head.",
+            next_step="Check the path, or leave it out to use the model’s own head.",
         )
     for name in SIDECAR_NAMES:
         if (file := head / name).is_file():

@@ -220,7 +220,7 @@ def number_in(field: str, text: Config) -> int:
     if size is None or size <= 0:
         raise ModelError(
             "malformed_config",
-            f"The model's config.json has no usable value for “{field}”.",
+            f"The model’s config.json has no usable value for “{field}”.",
             next_step="Download the model again, or choose another one.",
             detail=f"{field} = {value!r}",
         )

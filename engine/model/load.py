@@ -374,7 +374,7 @@ def load_tokenizer(folder: Path) -> Any:
         if "trust_remote_code" in str(error) or _brings_code(folder / "tokenizer_config.json"):
             raise ModelError(
                 RefusalCode.REMOTE_CODE_REFUSED,
-                "This model's tokenizer wants to run Python code that came with it. Foreword does not.",
+                "This model’s tokenizer wants to run Python code that came with it. Foreword does not.",
                 next_step="Choose another model.",
                 detail=str(error),
             ) from error

@@ -115,6 +115,6 @@ def make_head(target: FamilyTarget, stored: Collection[str], block: int) -> Step
         layer = step3p5.Step3p5DecoderLayer(args, layer_idx=args.num_hidden_layers + block)
     except IndexError as error:  # lists with an entry for each layer, cut to the target's
         raise HeadError(
-            RefusalCode.UNSUPPORTED_HEAD, "The model's config.json does not describe its MTP head.", str(error)
+            RefusalCode.UNSUPPORTED_HEAD, "The model’s config.json does not describe its MTP head.", str(error)
         ) from error
     return Step3p5Head(target, layer, stored)

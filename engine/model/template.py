@@ -98,7 +98,7 @@ class Template:
         except Exception as error:  # a template is a program and may raise anything
             raise ModelError(
                 "template_failed",
-                "This model's chat template could not write the conversation down.",
+                "This model’s chat template could not write the conversation down.",
                 kept="Your chat is kept.",
                 next_step="Try another model, or a newer copy of this one.",
                 detail=f"{type(error).__name__}: {error}",

@@ -43,7 +43,7 @@ def test_sx04_a_token_goes_unseen_into_the_keychain_and_out_of_it_again(
     qtbot.waitUntil(lambda: "No token is set" in section.standing.accessibleName())
     qtbot.keyClicks(section.field, "hf_secret")
     qtbot.keyClick(section.field, Qt.Key.Key_Return)
-    qtbot.waitUntil(lambda: "is in the system's keychain" in section.standing.accessibleName())
+    qtbot.waitUntil(lambda: "is in the system’s keychain" in section.standing.accessibleName())
     assert list(keychain.held.values()) == ["hf_secret"]
     assert section.field.text() == ""
     section.drop.click()

@@ -420,7 +420,7 @@ def test_the_tooltip_says_what_else_was_measured_and_leaves_out_the_rest() -> No
     assert details(reply).splitlines() == [
         "read 200 tokens at 500 tok/s; 300 were known already",
         "100 rounds, 2.00 tokens each; in 30 a draft was taken back",
-        "25% of the writing time was the program's own work",
+        "25% of the writing time was the program’s own work",
         "at most 3 GB of memory, 2 GB after it",
     ]
     assert details(replace(reply_with(Snapshot()), prompt_tokens=0)) == ""

@@ -69,6 +69,26 @@ NOT_FOR_PEOPLE = {
 _CODE = re.compile(r"\s*(SELECT|INSERT|UPDATE|DELETE|CREATE|PRAGMA|ALTER|DROP|EXISTS|<|MMMM|JetBrains|DejaVu)")
 
 
+# In a word or behind its last letter.
+_STRAIGHT = re.compile(r"[a-z]'[a-z]*[ .,]")
+ENGINE = APP.parent / "engine"
+IN_A_TERMINAL = {"cli.py", "models_cli.py", "downloads_cli.py", "terminal.py", "figures.py", "server", "bench"}
+"""What of the engine speaks to a terminal, or to other programs."""
+
+
+def straight(source: str) -> list[str]:
+    """Texts with a typewriter's apostrophe in them."""
+    tree = ast.parse(source)
+    described: set[ast.expr | None] = {node.value for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    described |= {node.msg for node in ast.walk(tree) if isinstance(node, ast.Assert)}
+    return [
+        node.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node not in described
+        if _STRAIGHT.search(node.value) and not _CODE.match(node.value) and "tokenize = " not in node.value
+    ]
+
+
 def literals(source: str) -> Iterator[tuple[int, str]]:
     """Line and text of every literal with words in it, of which nothing says that it is not for people."""
     tree = ast.parse(source)
@@ -118,6 +138,24 @@ def test_a_text_outside_is_found() -> None:
     assert found == [(3, "For people")]
     assert list(literals('raise Refused("It is refused.")')) == [(1, "It is refused.")]
     assert list(literals('raise ValueError("not for people")')) == []
+
+
+@pytest.mark.parametrize("folder", [APP, ENGINE])
+def test_an_apostrophe_in_the_window_is_a_typographic_one(folder: Path) -> None:
+    found = {
+        str(path.relative_to(folder)): texts
+        for path in folder.rglob("*.py")
+        if folder == APP or not IN_A_TERMINAL & set(path.relative_to(folder).parts)
+        if (texts := straight(path.read_text()))
+    }
+    assert found == {}
+
+
+def test_a_straight_apostrophe_is_found() -> None:
+    assert straight('tr("the model\'s own")\nf("""its parts\' sizes""")\n"""Not this program\'s own."""') == [
+        "the model's own",
+        "its parts' sizes",
+    ]
 
 
 # ---------------------------------------------------------------- in another language

@@ -135,7 +135,7 @@ def test_of_a_head_that_cannot_be_read_it_is_not_the_model_that_is_to_be_downloa
     assert main(["inspect", str(folder), "--head", str(head)]) == 1
     said = capsys.readouterr().err
     assert said.startswith("head.safetensors is not a readable safetensors file.")
-    assert said.endswith("Download the head again, or leave it out to use the model's own.\n")
+    assert said.endswith("Download the head again, or leave it out to use the model’s own.\n")
 
 
 def test_json_gives_capability_and_receipt(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
