@@ -47,6 +47,7 @@ from PySide6.QtWidgets import (
 from app import theme
 from app.chats.chat import Chat
 from app.chats.rows import Hit
+from app.views.controls import as_written
 from app.words import tr
 
 WIDTH = 240
@@ -143,7 +144,9 @@ class Rows(QAbstractListModel):
             case Qt.ItemDataRole.DisplayRole | Qt.ItemDataRole.EditRole:
                 return row.text
             case Qt.ItemDataRole.ToolTipRole:
-                return row.spoken if row.chat is not None and row.hit is None else row.text if row.chat else None
+                if row.chat is None:
+                    return None
+                return as_written(row.spoken if row.hit is None else row.text)
             case Qt.ItemDataRole.AccessibleTextRole:
                 return row.spoken
             case _:

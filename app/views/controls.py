@@ -9,6 +9,7 @@ from functools import lru_cache
 from html import escape
 from math import ceil
 
+from PySide6 import QtGui
 from PySide6.QtCore import QEvent, QMargins, QObject, QPoint, QRect, QSize, Qt, Signal
 from PySide6.QtGui import QFontMetricsF, QHelpEvent, QPainter, QPaintEvent, QPen, QRegion, QResizeEvent
 from PySide6.QtWidgets import (
@@ -61,6 +62,11 @@ def _in_lines(text: str) -> str:
     return "\n".join(textwrap.fill(line, TOOLTIP_LINE) for line in text.splitlines())
 
 
+def as_written(text: str) -> str:
+    """A person's words for a tooltip: Qt would take "<b>" in them, and even "a < b > c", for HTML."""
+    return QtGui.Qt.convertFromPlainText(text) if QtGui.Qt.mightBeRichText(text) else text
+
+
 class Label(QLabel):
     """Plain text in a role of the type scale and a tone of the colour table."""
 
@@ -96,7 +102,7 @@ class Elided(Label):
         """What the words mean; where they are cut, all of them go before."""
         self._meaning = text
         cut = self._whole if self.text() != self._whole else ""
-        super().setToolTip("\n".join(part for part in (cut, text) if part))
+        super().setToolTip(as_written("\n".join(part for part in (cut, text) if part)))
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from PySide6.QtCore import QEvent, QObject, QPoint, QSize, Qt
-from PySide6.QtGui import QAccessible, QColor, QHelpEvent, QIcon, QPixmap
+from PySide6.QtGui import QAccessible, QColor, QHelpEvent, QIcon, QPixmap, QTextDocument
 from PySide6.QtWidgets import QApplication, QLabel, QPushButton, QToolTip, QVBoxLayout, QWidget
 from pytestqt.qtbot import QtBot
 
@@ -179,6 +179,18 @@ def test_words_that_are_cut_stand_in_the_tooltip_before_what_they_mean(qtbot: Qt
     label.resize(60, 20)
     QApplication.processEvents()
     assert label.toolTip() == "A considerable number of words\nWhat it means."
+
+
+def test_tags_that_a_person_wrote_are_words_in_a_tooltip_too(qtbot: QtBot) -> None:
+    label = Elided("Why is <b>this</b> bold, and a < b > c?")
+    qtbot.addWidget(label)
+    label.resize(60, 20)
+    label.show()
+    shown = QTextDocument()
+    shown.setHtml(label.toolTip())
+    assert shown.toPlainText() == "Why is <b>this</b> bold, and a < b > c?"
+    label.show_text("Why is <this> not bold?")
+    assert label.toolTip() == "Why is <this> not bold?"
 
 
 def test_an_icon_of_a_segment_stands_behind_its_words(qtbot: QtBot) -> None:

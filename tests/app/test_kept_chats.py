@@ -135,6 +135,13 @@ def test_a_chat_is_renamed_in_its_row(shelf: Shelf) -> None:
     assert shelf.open().titles == ["New chat", "My letters"]
 
 
+def test_a_tag_in_a_title_is_a_word_in_its_tooltip(house: House) -> None:
+    house.exchange("What does <br> do?", "It breaks a line.")
+    chats = house.window.sidebar.chats
+    told = chats.place_of(house.session.current).data(Qt.ItemDataRole.ToolTipRole)
+    assert told == "<p>What\N{NO-BREAK SPACE}does\N{NO-BREAK SPACE}&lt;br&gt;\N{NO-BREAK SPACE}do?</p>"
+
+
 def test_a_title_can_be_edited_while_another_one_is(shelf: Shelf) -> None:
     """Whether that was ended by Return just now, or not at all: what was typed is kept."""
     house = shelf.open()
