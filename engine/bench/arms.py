@@ -139,17 +139,19 @@ class MlxLmArm:
             pass
 
     def write(self, count: int) -> Written:
-        """A reply of up to `count` tokens, greedily. Each of them took a step, from the prompt's last token on, and has
-        its share of the whole time: the first is yielded only when the step behind it has been launched."""
+        """A reply of up to `count` tokens, greedily. When a token is yielded, the step behind it has been launched, for
+        the last as for the first: between the two lie as many steps as tokens after the first, and nothing of what came
+        before it, such as copying the prompt's keys and values to larger buffers."""
         tokens: list[int] = []
+        first = last = 0.0
         caches = self._copy()
-        started = last = time.perf_counter()
         for token, _ in generate_step(self._last, self._model, max_tokens=count, prompt_cache=caches):
             last = time.perf_counter()
+            first = first or last
             tokens.append(int(token))
             if tokens[-1] in self._end_tokens:
                 break
-        return Written(tuple(tokens), (last - started) * 1000 * (len(tokens) - 1) / len(tokens))
+        return Written(tuple(tokens), (last - first) * 1000)
 
     def _copy(self) -> Any:
         """Caches in the state of those that have read the prompt. A cache that is given a state takes larger buffers
