@@ -460,7 +460,9 @@ def _bench(args: argparse.Namespace) -> int:
     def progress(stage: str, fraction: float) -> None:
         notes.note(f"{fraction:>4.0%} {stage}")
 
-    section = bench_case(args.model, options, args.json and Path(args.json), progress)
-    notes.clear_note()
+    try:
+        section = bench_case(args.model, options, args.json and Path(args.json), progress)
+    finally:
+        notes.clear_note()
     print(section)
     return 0

@@ -538,6 +538,14 @@ def test_a_chat_in_the_terminal(model: str) -> None:
         assert screen.process.wait(30) == 0
 
 
+def test_the_note_of_a_bench_that_is_refused_is_gone_before_the_reason_is_given(model: str) -> None:
+    with terminal("bench", model, "--context", "4000k") as screen:
+        shown = screen.read_until("Give a shorter context.")
+    assert "% making or loading the model" in shown
+    line = shown.partition(" holds ")[0].rpartition("\r\x1b[K")[2]
+    assert "%" not in line, shown
+
+
 def test_thoughts_and_tool_calls_are_dim_on_a_terminal_and_control_codes_are_left_out(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
