@@ -42,7 +42,7 @@ class HashBehind:
         self._there = self._hashed = 0
         self._ended = False
         self._found: str | None = None
-        self._error: OSError | None = None
+        self._error: Exception | None = None
         self._thread = threading.Thread(target=self._follow, name=f"hash of {file.path}", daemon=True)
 
     def __enter__(self) -> HashBehind:
@@ -56,14 +56,16 @@ class HashBehind:
         self._thread.join()
 
     def may_read(self, there: int) -> None:
-        """The part has so many bytes now."""
+        """The part has so many bytes now. Raises what hashing has failed with: the rest would come in vain."""
+        if self._error is not None:
+            raise self._error
         with self._changed:
             self._there = there
             if self._worth_it():
                 self._changed.notify()
 
     def hexdigest(self) -> str | None:
-        """Of the whole, all of which was written; waits for it. None where it was stopped. Raises OSError."""
+        """Of the whole, all of which was written; waits for it. None where it was stopped. Raises as `may_read`."""
         self._thread.join()
         if self._error is not None:
             raise self._error
@@ -87,5 +89,5 @@ class HashBehind:
                     self._digest.update(room[:count])
                     self._hashed += count
             self._found = self._digest.hexdigest()
-        except OSError as error:
+        except Exception as error:  # else it would look as if somebody had stopped it
             self._error = error

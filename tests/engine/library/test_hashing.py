@@ -7,6 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from engine.library import hashing
 from engine.library.hashing import CHUNK, HashBehind, digest_of
 from engine.library.remote import RemoteFile
 
@@ -62,6 +63,28 @@ def test_a_part_that_somebody_cut_off_has_another_hash(tmp_path: Path) -> None:
     with HashBehind(FILE, part, lambda: False) as behind:
         behind.may_read(len(CONTENT))
         assert behind.hexdigest() == hashlib.sha256(CONTENT[:-1]).hexdigest()
+
+
+def test_once_what_is_there_cannot_be_read_no_more_is_taken(tmp_path: Path) -> None:
+    with HashBehind(FILE, tmp_path / "gone", lambda: False) as behind:
+        with pytest.raises(FileNotFoundError):
+            behind.hexdigest()
+        with pytest.raises(FileNotFoundError):
+            behind.may_read(CHUNK)
+
+
+def test_whatever_it_fails_with_is_not_taken_for_a_stop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Full:
+        def update(self, data: bytes | memoryview) -> None:
+            raise MemoryError
+
+    monkeypatch.setattr(hashing, "digest_of", lambda file: Full())
+    part = tmp_path / "part"
+    part.write_bytes(CONTENT)
+    with HashBehind(FILE, part, lambda: False) as behind:
+        behind.may_read(len(CONTENT))
+        with pytest.raises(MemoryError):
+            behind.hexdigest()
 
 
 def test_a_disk_that_fails_is_told_of(tmp_path: Path) -> None:
