@@ -15,7 +15,7 @@ from engine.library.connection import Connection
 from engine.library.failures import HubError
 from engine.library.hashing import CHUNK, digest_of
 from engine.library.remote import RemoteFile, newest_commit
-from engine.library.transfer import PART
+from engine.library.transfer import PART, set_aside
 from engine.types import Removal, StoredModel, Verified
 
 Trash = Callable[[Path], None]
@@ -154,11 +154,7 @@ def _set_aside(path: Path, file: RemoteFile, blobs: Path) -> None:
         blobs.mkdir(exist_ok=True)
         os.replace(path, blobs / (file.etag + PART))
         return
-    blob = blobs / Path(os.readlink(path)).name
-    if blob.is_symlink():
-        blob.unlink()
-    elif blob.is_file():
-        os.replace(blob, blob.with_name(blob.name + PART))
+    set_aside(blobs / Path(os.readlink(path)).name)
 
 
 def _linked(path: Path, name: str) -> RemoteFile | None:

@@ -118,7 +118,16 @@ def bring_to_disk(files: Iterable[RemoteFile], blobs: Path) -> None:
         except OSError as error:
             if error.errno in REFUSED:
                 with suppress(OSError):
-                    os.replace(blobs / file.etag, part_of(file, blobs))
+                    set_aside(blobs / file.etag)
+
+
+def set_aside(blob: Path) -> None:
+    """Make a content one that has not come whole yet; one of the store for several repos stays there, and this repo has
+    it no longer. Raises OSError."""
+    if blob.is_symlink():
+        blob.unlink()
+    elif blob.is_file():
+        os.replace(blob, blob.with_name(blob.name + PART))
 
 
 def fetch(

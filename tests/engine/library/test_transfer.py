@@ -305,6 +305,25 @@ def test_d16_what_a_disk_could_not_keep_after_all_is_no_file(
     assert place.fetch() == WEIGHTS
 
 
+def test_d16_what_other_repos_use_too_is_no_part_of_one_of_them(
+    place: Place, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    file = place.files["model.safetensors"]
+    shared = tmp_path / "shared"
+    place.fetch()
+    (place.blobs / file.etag).rename(shared)
+    (place.blobs / file.etag).symlink_to(shared)
+
+    def sync(_: int) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", sync)
+        bring_to_disk([file], place.blobs)
+    assert list(place.blobs.glob(f"{file.etag}*")) == []
+    assert shared.read_bytes() == WEIGHTS
+
+
 @pytest.mark.skipif(os.geteuid() == 0 and sys.platform == "linux", reason="root may write anywhere")
 def test_a_folder_that_may_not_be_written_to_is_said_to_be_one(place: Place) -> None:
     place.blobs.parent.mkdir(parents=True)
