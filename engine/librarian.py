@@ -70,16 +70,17 @@ class _Desk:
 
     def take(self, task: Callable[[], None]) -> None:
         with self._lock:
-            if self._threads < THREADS:
+            if self._threads < THREADS and not self._over:
                 self._threads += 1
                 threading.Thread(target=self._work, name=f"{self._name}-{self._threads}", daemon=True).start()
         self._tasks.put(task)
 
     def close(self) -> None:
         """Begin nothing more."""
-        self._over = True
-        for _ in range(self._threads):
-            self._tasks.put(None)
+        with self._lock:
+            self._over = True
+            for _ in range(self._threads):
+                self._tasks.put(None)
 
     def _work(self) -> None:
         while (task := self._tasks.get()) is not None:

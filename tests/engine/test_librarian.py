@@ -83,6 +83,13 @@ def test_d28_a_download_whose_hub_is_looked_up_for_ever_can_be_paused_and_the_ap
     librarian.close()
 
 
+def test_who_asks_after_the_end_starts_nothing(tmp_path: Path) -> None:
+    before, librarian = set(threading.enumerate()), Librarian()
+    librarian.close()
+    librarian.here([str(tmp_path)], lambda answer: pytest.fail(f"told {answer}"))
+    assert set(threading.enumerate()) <= before
+
+
 def test_models_that_are_being_checked_keep_nobody_from_the_others(tmp_path: Path) -> None:
     folder = str(write_folder(tmp_path / "Tiny-4bit", TARGET | stored(DENSE)))
     librarian, told, reading, go_on = Librarian(), queue.SimpleQueue[Any](), queue.SimpleQueue[int](), threading.Event()
