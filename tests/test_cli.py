@@ -64,6 +64,12 @@ PUBLISHED = {
 }
 
 
+@pytest.fixture(autouse=True)
+def a_terminal_that_follows_escape_sequences(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the tests themselves are run from."""
+    monkeypatch.setenv("TERM", "xterm")
+
+
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A small model with a head; its greedy text goes on until the context is full."""
