@@ -461,7 +461,7 @@ def _bench(args: argparse.Namespace) -> int:
         notes.note(f"{fraction:>4.0%} {stage}")
 
     try:
-        section = bench_case(args.model, options, args.json and Path(args.json), progress)
+        section = bench_case(args.model, options, Path(args.json) if args.json else None, progress)
     finally:
         notes.clear_note()
     print(section)

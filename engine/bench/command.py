@@ -157,9 +157,12 @@ def _by_hand(regime: Regime, arguments: str) -> str:
 
 def _writable(file: Path) -> None:
     """Raises EngineError (not_writable): better before the minutes that it takes to get what goes there."""
+    was_there = file.exists()
     try:
         with file.open("a"):
             pass
+        if not was_there:
+            file.unlink()  # a bench that is broken off leaves no empty one
     except OSError as error:
         what = f"{file} cannot be written: {error.strerror}."
         raise EngineError("not_writable", what, next_step="Name another file.") from error

@@ -106,6 +106,15 @@ def test_a_file_that_cannot_be_written_is_said_before_anything_is_run(
     assert capsys.readouterr().err == f"{nowhere} cannot be written: No such file or directory. Name another file.\n"
 
 
+def test_a_bench_that_is_refused_leaves_no_empty_file(tmp_path: Path) -> None:
+    new, old = tmp_path / "new.json", tmp_path / "old.json"
+    old.write_text("{}")
+    for file in (new, old):
+        assert main(["bench", "guide", "--context", "4k", "--json", str(file)]) == 1
+    assert not new.exists()
+    assert old.read_text() == "{}"
+
+
 def test_a_context_that_the_model_does_not_hold_is_refused_in_the_words_of_a_bench(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
