@@ -104,16 +104,16 @@ def inspection_table(found: Inspection) -> str:
 
 def evidence_table(found: Evidence) -> str:
     """What was measured, in tokens/s: a line for plain decoding and for each depth, a column for each kind of text."""
-    columns = [("", *(f"{prompt.prompt} ({prompt.context:,})" for prompt in found.prompts))]
-    columns += [("plain", *(f"{1000 / prompt.plain_ms.median:.1f}" for prompt in found.prompts))]
+    rows = [("", *(f"{prompt.prompt} ({prompt.context:,})" for prompt in found.prompts))]
+    rows += [("plain", *(f"{1000 / prompt.plain_ms.median:.1f}" for prompt in found.prompts))]
     for depths in zip(*(prompt.depths for prompt in found.prompts), strict=True):
         cells = (
             f"{1000 / each.ms_per_token.median:.1f} ({prompt.plain_ms.median / each.ms_per_token.median:.2f} x)"
             for each, prompt in zip(depths, found.prompts, strict=True)
         )
-        columns.append((f"K = {depths[0].depth}", *cells))
-    widths = [max(map(len, column)) for column in zip(*columns, strict=True)]
-    lines = ("  ".join(f"{cell:>{width}}" for cell, width in zip(row, widths, strict=True)) for row in columns)
+        rows.append((f"K = {depths[0].depth}", *cells))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = ("  ".join(f"{cell:>{width}}" for cell, width in zip(row, widths, strict=True)) for row in rows)
     return "\n".join(["tok/s behind so many tokens of context:", *lines])
 
 
