@@ -67,6 +67,11 @@ def as_written(text: str) -> str:
     return QtGui.Qt.convertFromPlainText(text) if QtGui.Qt.mightBeRichText(text) else text
 
 
+def as_entry(text: str) -> str:
+    """A person's words for a menu or a button: Qt would take the "&" in them for the mark of a key, and not show it."""
+    return text.replace("&", "&&")
+
+
 class Label(QLabel):
     """Plain text in a role of the type scale and a tone of the colour table."""
 

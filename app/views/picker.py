@@ -7,6 +7,7 @@ from PySide6.QtWidgets import QMenu, QToolButton
 
 from app import theme
 from app.icons import icon
+from app.views.controls import as_entry
 
 
 class Picker(QToolButton):
@@ -30,7 +31,7 @@ class Picker(QToolButton):
 
     def name(self, words: str) -> None:
         """Show these words."""
-        self.setText(f"{words} ")
+        self.setText(as_entry(f"{words} "))
         self.setIcon(icon("chevron-down", "text2"))
 
     def refresh(self) -> None:

@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QLineEdit, QVBoxLayout, QWidget
 from app import presets, theme
 from app.chats.chat import Chat
 from app.settings import Preset, Settings
-from app.views.controls import Button, Label, Paragraph, explain, row
+from app.views.controls import Button, Label, Paragraph, as_entry, explain, row
 from app.views.picker import Picker
 from app.views.sampling import SAMPLING
 from app.views.settings import grouped
@@ -175,7 +175,7 @@ class PresetPicker(Picker):
         self.choices.clear()
         chat, mine = self._current(), presets.in_use(self._settings, self._current())
         for preset in self._settings.presets:
-            action = self.choices.addAction(preset.name, lambda preset=preset: self.used.emit(preset))
+            action = self.choices.addAction(as_entry(preset.name), lambda preset=preset: self.used.emit(preset))
             action.setCheckable(True)
             action.setChecked(preset == mine)
         if self._settings.presets:
@@ -185,7 +185,7 @@ class PresetPicker(Picker):
             replacing = self.choices.addMenu(tr("Replace"))
             for preset in self._settings.presets:
                 replacing.addAction(
-                    preset.name, lambda preset=preset: presets.replace_with(self._settings, preset, chat)
+                    as_entry(preset.name), lambda preset=preset: presets.replace_with(self._settings, preset, chat)
                 )
         self.choices.addAction(tr("Edit Presets…"), lambda: self.settings_wanted.emit(None))
 

@@ -6,13 +6,14 @@ from pathlib import Path
 
 import pytest
 from PySide6.QtCore import Qt
-from PySide6.QtGui import QAction
+from PySide6.QtGui import QAccessible, QAction
 from PySide6.QtWidgets import QApplication, QMenu
 
 from app import presets
 from app.chats.chat import Chat
 from app.settings import Preset, Settings
-from app.views.presets import PresetPicker, PresetSection, contents
+from app.views.picker import Picker
+from app.views.presets import PresetSection, contents
 from app.views.settings import SettingsWindow
 from engine.types import SamplingChoice
 from tests.app.house import House
@@ -25,7 +26,7 @@ def action(menu: QMenu, words: str) -> QAction:
     return next(action for action in menu.actions() if action.text() == words)
 
 
-def filled(picker: PresetPicker) -> QMenu:
+def filled(picker: Picker) -> QMenu:
     """The picker's menu as it is when it opens."""
     picker.choices.aboutToShow.emit()
     return picker.choices
@@ -87,6 +88,18 @@ def test_a_chat_that_is_saved_from_its_menu_can_be_given_a_name_at_once(house: H
     house.qtbot.waitUntil(lambda: opened.focusWidget() is opened.findChild(PresetSection).rows[0].name)
     name = opened.findChild(PresetSection).rows[0].name
     assert name.selectedText() == "You are a pirate"
+
+
+def test_an_ampersand_in_a_name_is_seen(house: House) -> None:
+    """Qt would take it for the mark of a key, "Q&A" for "QA"."""
+    house.settings.set("presets", [Preset("Q&A", "Ask & answer.")])
+    house.session.use_preset(house.settings.presets[0])
+    house.settings.recent_models = ["/models/R&D"]
+    picker = house.window.inspector.instructions.presets
+    menus = (filled(picker), filled(house.window.header.picker))
+    entries = [QAccessible.queryAccessibleInterface(menu).child(at) for menu, at in zip(menus, (0, 1), strict=True)]
+    assert [entry.text(QAccessible.Text.Name) for entry in entries] == ["Q&A", "R&D"]
+    assert picker.text() == "Preset: Q&&A "
 
 
 def test_the_presets_of_a_chat_stand_where_its_instructions_begin(house: House) -> None:
