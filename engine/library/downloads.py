@@ -315,7 +315,7 @@ class Downloads:
                 job.busy -= 1
                 is_whole = self._settle(job, stop)
             if is_whole:
-                brought = (job.files, job.folder / "blobs")
+                brought = (job.files, job.folder / "snapshots" / job.commit)
                 threading.Thread(target=bring_to_disk, args=brought, name="to the disk", daemon=True).start()
 
     def _next(self) -> tuple[_Job, RemoteFile | None] | None:

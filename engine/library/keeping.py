@@ -15,7 +15,7 @@ from engine.library.connection import Connection
 from engine.library.failures import HubError
 from engine.library.hashing import CHUNK, digest_of
 from engine.library.remote import RemoteFile, newest_commit
-from engine.library.transfer import PART, set_aside
+from engine.library.transfer import set_aside
 from engine.types import Removal, StoredModel, Verified
 
 Trash = Callable[[Path], None]
@@ -64,7 +64,7 @@ def verify(model: StoredModel, moved: Callable[[int], None] = lambda bytes: None
             damaged.append(name)
             bad.append((path, file))
     for path, file in bad:
-        _set_aside(path, file, folder.parents[1] / "blobs")
+        set_aside(path, file, folder.parents[1] / "blobs")
     return Verified(tuple(checked), tuple(sorted(damaged)), standing.missing, tuple(unknown))
 
 
@@ -145,16 +145,6 @@ def _whole(model: StoredModel) -> Path:
         what = f"{model.name} is not there: its disk may not be connected."
         raise EngineError("not_removable", what, next_step="Connect the disk, then try again.")
     return whole
-
-
-def _set_aside(path: Path, file: RemoteFile, blobs: Path) -> None:
-    """Make a damaged content one that has not come yet, whether `path` is it or a link to it; one of the store for
-    several repos stays there, and this repo has it no longer."""
-    if not path.is_symlink():
-        blobs.mkdir(exist_ok=True)
-        os.replace(path, blobs / (file.etag + PART))
-        return
-    set_aside(blobs / Path(os.readlink(path)).name)
 
 
 def _linked(path: Path, name: str) -> RemoteFile | None:

@@ -105,25 +105,31 @@ def held(file: RemoteFile, blobs: Path) -> int:
     return 0
 
 
-def bring_to_disk(files: Iterable[RemoteFile], blobs: Path) -> None:
-    """Have the system write what it still holds of these files. A model need not wait for that, which may take as long
-    as its download: a kill loses nothing of it, and what a power cut spoils, verifying finds.
+def bring_to_disk(files: Iterable[RemoteFile], snapshot: Path) -> None:
+    """Have the system write what it still holds of these files of a commit. A model need not wait for that, which may
+    take as long as its download: a kill loses nothing of it, and what a power cut spoils, verifying finds.
 
     A file that the disk cannot take after all is a part again, so that its model is known not to be whole.
     """
     for file in files:
+        path = snapshot / file.path
         try:
-            with (blobs / file.etag).open("rb", buffering=0) as stream:
+            with path.open("rb", buffering=0) as stream:
                 os.fsync(stream.fileno())
         except OSError as error:
             if error.errno in REFUSED:
                 with suppress(OSError):
-                    set_aside(blobs / file.etag)
+                    set_aside(path, file, snapshot.parents[1] / "blobs")
 
 
-def set_aside(blob: Path) -> None:
-    """Make a content one that has not come whole yet; one of the store for several repos stays there, and this repo has
-    it no longer. Raises OSError."""
+def set_aside(path: Path, file: RemoteFile, blobs: Path) -> None:
+    """Make a damaged content one that has not come yet, whether `path` is it or a link to it; one of the store for
+    several repos stays there, and this repo has it no longer. Raises OSError."""
+    if not path.is_symlink():
+        blobs.mkdir(exist_ok=True)
+        os.replace(path, part_of(file, blobs))
+        return
+    blob = blobs / Path(os.readlink(path)).name
     if blob.is_symlink():
         blob.unlink()
     elif blob.is_file():

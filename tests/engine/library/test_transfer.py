@@ -14,6 +14,7 @@ from filelock import FileLock
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from engine.library import snapshot
 from engine.library.connection import Connection
 from engine.library.failures import HubError
 from engine.library.remote import RemoteFile, is_wanted, listing, read_tree
@@ -45,8 +46,8 @@ class Place:
     def __init__(self, hub: Hub, cache: Path, read: float = 5.0) -> None:
         self.hub, self.commit = hub, hub.add(REPO, FILES)
         self.connection = Connection(hub.endpoint, hub_token="", read=read)
-        found = listing(self.connection, REPO)
-        self.files = {file.path: file for file in found.files}
+        self.listing = listing(self.connection, REPO)
+        self.files = {file.path: file for file in self.listing.files}
         self.blobs = cache / "models--somebody--tiny" / "blobs"
         self.moved = 0
         hub.requests.clear()
@@ -66,6 +67,12 @@ class Place:
             self.fetch(path, **asked)
         assert not (self.blobs / self.files[path].etag).exists()
         return caught.value
+
+    def publish(self) -> Path:
+        """The folder of its commit, once all its files have come."""
+        for path in FILES:
+            self.fetch(path)
+        return snapshot.publish(self.blobs.parent, self.listing, "main")
 
     @property
     def part(self) -> Path:
@@ -295,12 +302,35 @@ def test_d16_what_a_disk_could_not_keep_after_all_is_no_file(
     def sync(_: int) -> None:
         raise OSError(refused, os.strerror(refused))
 
-    place.fetch()
+    folder = place.publish()
     file = place.files["model.safetensors"]
     with monkeypatch.context() as patched:
         patched.setattr(os, "fsync", sync)
-        bring_to_disk([file], place.blobs)
+        bring_to_disk([file], folder)
     assert (place.blobs / file.etag).exists() is is_there
+    assert held(file, place.blobs) == file.size
+    assert place.fetch() == WEIGHTS
+
+
+def test_d16_on_a_disk_without_links_what_it_could_not_keep_is_no_file_either(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As external disks often are, which are pulled out too."""
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.EPERM, os.strerror(errno.EPERM))
+
+    def sync(_: int) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    file = place.files["model.safetensors"]
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "symlink_to", refuse)
+        patched.setattr(os, "fsync", sync)
+        folder = place.publish()
+        assert (folder / file.path).read_bytes() == WEIGHTS
+        bring_to_disk([file], folder)
+    assert not (folder / file.path).exists()
     assert held(file, place.blobs) == file.size
     assert place.fetch() == WEIGHTS
 
@@ -310,16 +340,17 @@ def test_d16_what_other_repos_use_too_is_no_part_of_one_of_them(
 ) -> None:
     file = place.files["model.safetensors"]
     shared = tmp_path / "shared"
-    place.fetch()
+    place.publish()
     (place.blobs / file.etag).rename(shared)
     (place.blobs / file.etag).symlink_to(shared)
+    folder = place.publish()
 
     def sync(_: int) -> None:
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
     with monkeypatch.context() as patched:
         patched.setattr(os, "fsync", sync)
-        bring_to_disk([file], place.blobs)
+        bring_to_disk([file], folder)
     assert list(place.blobs.glob(f"{file.etag}*")) == []
     assert shared.read_bytes() == WEIGHTS
 
