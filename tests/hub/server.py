@@ -383,8 +383,7 @@ class _Handler(BaseHTTPRequestHandler):
             if isinstance(fault, Drop | Silence) and self.seen.sent + len(block) >= fault.after:
                 left = fault.after - self.seen.sent
                 block = block[:left]
-            self.wfile.write(block)
-            self.seen.sent += len(block)
+            self._write(block)
             if left is None:
                 continue
             self.close_connection = True
@@ -443,8 +442,16 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(answer.body)))
         self.end_headers()
         if self.command != "HEAD":
-            self.wfile.write(answer.body)
-            self.seen.sent += len(answer.body)
+            self._write(answer.body)
+
+    def _write(self, block: bytes) -> None:
+        """Counted beforehand: whoever has got the last byte may look at once."""
+        self.seen.sent += len(block)
+        try:
+            self.wfile.write(block)
+        except OSError:
+            self.seen.sent -= len(block)
+            raise
 
 
 ID, COMMIT = r"([^/]+/[^/]+)", r"([^/]+)"
