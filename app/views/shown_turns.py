@@ -193,8 +193,10 @@ class ShownTurns(QObject):
         nobody looks at costs nothing when the window is resized or the theme is another one.
         """
         end, path = perf_counter() + budget_ms / 1000, self._session.current.turns
-        while self.building and perf_counter() < end:
+        while self.building:
             self._add_above(path)
+            if perf_counter() >= end:  # asked last: to walk through a long chat may take as long
+                break
         return self.building
 
     def _build_on(self) -> None:

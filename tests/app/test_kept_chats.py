@@ -10,16 +10,17 @@ from collections.abc import Iterator
 from datetime import date, datetime, timedelta
 from math import inf
 from pathlib import Path
-from time import thread_time
+from time import perf_counter, thread_time
 
 import pytest
 from PySide6.QtCore import QCoreApplication, QPoint, Qt
 from PySide6.QtWidgets import QApplication, QFileDialog, QLineEdit
 from pytestqt.qtbot import QtBot
 
-from app.chats.chat import Answer, Chat
+from app.chats.chat import Answer, Chat, Turn
 from app.chats.store import Store
 from app.settings import Settings
+from app.views import slices
 from app.views import transcript as transcript_of_turns
 from app.views.chat_list import by_day, day_of
 from app.views.notice import EndingLine
@@ -578,6 +579,24 @@ def test_g07_what_is_seen_first_of_a_long_chat_fills_the_window_and_is_little_mo
         QCoreApplication.sendPostedEvents()  # it is laid out, but no timer has had more of it built
     assert house.window.chat.transcript.verticalScrollBar().maximum() > 0
     assert len(house.questions) <= most
+
+
+def test_g07_a_chat_that_takes_longer_to_walk_through_than_a_slice_is_built_all_the_same(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    walk = Chat.turns.fget
+    assert walk is not None
+
+    def walk_slowly(chat: Chat) -> list[Turn]:
+        end = perf_counter() + slices.SLICE_MS / 1000
+        while perf_counter() < end:
+            pass
+        return walk(chat)
+
+    monkeypatch.setattr(Chat, "turns", property(walk_slowly))
+    house.session.show_chat(long_chat(house, 30))
+    house.qtbot.keyClick(house.window.chat.transcript, Qt.Key.Key_Home)
+    house.qtbot.waitUntil(lambda: len(house.questions) == 30)
 
 
 def test_g07_scrolling_up_finds_more_and_stays_where_the_reader_is(house: House) -> None:
