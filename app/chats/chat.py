@@ -205,9 +205,11 @@ class Chat:
     @property
     def shown_tokens(self) -> int | None:
         """Tokens of the path that is shown, as far as the model has counted them."""
+        if self.writing:  # asked for with every tick: the path is not walked through then
+            return self.used_tokens
         path = self.turns
         last = path[-1].shown if path else None
-        if last is None or last.reply is None or self.writing:
+        if last is None or last.reply is None:
             return self.used_tokens
         return last.reply.prompt_tokens + (len(last.reply.tokens) or last.reply.stats.tokens)
 
