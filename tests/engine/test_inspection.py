@@ -18,18 +18,8 @@ from engine.types import Finished, Loaded, Message, MtpWish, Request, Started
 from engine.worker import Worker
 from tests.checkpoints import HeadPlace, build
 from tests.engine.folders import DENSE, TARGET, stored, write_folder, write_safetensors
+from tests.engine.worker.steps import PATIENCE, until
 from tests.receipts import faults
-
-PATIENCE = 60.0
-
-
-def until(worker: Worker, kind: type[Loaded] | type[Finished]) -> list[object]:
-    events: list[object] = []
-    while not any(isinstance(event, kind) for event in events):
-        assert worker.wait(PATIENCE), events[-3:]
-        events += worker.drain()
-    return events
-
 
 # ---------------------------------------------------------------- one answer, wherever one asks
 

@@ -19,7 +19,6 @@ from engine.model.text import ChatText
 from engine.probe import DRAFTS_EACH, QUESTIONS, try_head
 from engine.types import (
     Capability,
-    Event,
     Failed,
     Finished,
     HeadInfo,
@@ -35,8 +34,7 @@ from engine.types import (
 )
 from engine.worker import Worker
 from tests.checkpoints import build
-
-PATIENCE = 60.0
+from tests.engine.worker.steps import PATIENCE, until
 
 SEEN = Capability(
     family="qwen3_5",
@@ -195,24 +193,16 @@ def worker() -> Iterator[Worker]:
     assert worker.shutdown(PATIENCE)
 
 
-def until(worker: Worker, *kinds: type[Event]) -> Event:
-    while True:
-        assert worker.wait(PATIENCE)
-        for event in worker.drain():
-            if isinstance(event, kinds):
-                return event
-
-
 def loaded(worker: Worker, folder: Path, head: Path | None = None) -> ModelInfo:
     worker.load(str(folder), None if head is None else str(head))
-    event = until(worker, Loaded, LoadFailed)
+    event = until(worker, Loaded, LoadFailed)[-1]
     assert isinstance(event, Loaded), event
     return event.info
 
 
 def reply(worker: Worker, wish: MtpWish, chat: str = "a") -> Reply:
     worker.generate(Request(1, chat, (Message("user", "toro neji"),), max_tokens=24, seed=3, mtp=wish))
-    event = until(worker, Finished, Failed)
+    event = until(worker, Finished, Failed)[-1]
     assert isinstance(event, Finished), event
     return event.reply
 
